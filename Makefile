@@ -1,0 +1,37 @@
+# One word each; every target sets up what it needs. PYTHON picks the interpreter for a new environment.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+
+.DEFAULT_GOAL := help
+.PHONY: help test check format demo clean
+
+help:  ## list the targets
+	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/'
+
+test: $(READY)  ## run the tests
+	$(BIN)/python -m pytest
+
+check: $(READY)  ## formatting, lint, strict types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+format: $(READY)  ## rewrite the files in the project's style
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+demo: $(READY)  ## look at the paper's base model
+	$(BIN)/transduce describe base
+
+clean:  ## remove the environment and the caches
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
+
+# Written last, so that an interrupted set-up starts again, and only when the pins change.
+$(READY): pyproject.toml constraints.txt
+	rm -rf $(VENV)
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt pip hatchling editables
+	$(BIN)/python -m pip install --quiet -c constraints.txt --no-build-isolation -e '.[dev]'
+	touch $@

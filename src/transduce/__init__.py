@@ -1,0 +1,44 @@
+"""Sequence transduction with attention: "Attention Is All You Need" as software.
+
+The public names below are imported when first used, so that `import transduce` stays quick:
+torch is loaded only by what computes with it.
+"""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from transduce.errors import ConfigError, TransduceError
+
+if TYPE_CHECKING:
+    from transduce.config.load import load_config
+    from transduce.config.schema import Config
+    from transduce.models.base import Seq2Seq
+    from transduce.models.build import build_model
+
+__version__ = "0.1.0"
+__all__ = [
+    "Config",
+    "ConfigError",
+    "Seq2Seq",
+    "TransduceError",
+    "__version__",
+    "build_model",
+    "load_config",
+]
+
+_HOME = {
+    "Config": "transduce.config.schema",
+    "Seq2Seq": "transduce.models.base",
+    "build_model": "transduce.models.build",
+    "load_config": "transduce.config.load",
+}
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _HOME:
+        raise AttributeError(f"module 'transduce' has no attribute {name!r}")
+    return getattr(importlib.import_module(_HOME[name]), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(set(globals()) | set(__all__))

@@ -1,0 +1,1 @@
+"""Heads and costs: looking at a model rather than running it."""

@@ -1,0 +1,68 @@
+"""The command `transduce`: its options, its commands, and how it fails.
+
+Modules here import at their top only what is quick; what a command computes with, it imports when
+it runs.
+"""
+
+import io
+import sys
+from typing import Annotated, NoReturn
+
+import typer
+
+import transduce
+from transduce.cli.describe import describe
+from transduce.cli.presets import presets
+from transduce.errors import TransduceError
+
+app = typer.Typer(
+    name="transduce",
+    add_completion=False,
+    rich_markup_mode=None,  # plain help: loading the renderer would double the time it takes
+)
+app.command()(describe)
+app.command()(presets)
+
+
+@app.callback(invoke_without_command=True)
+def root(
+    context: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+    _debug: Annotated[
+        bool, typer.Option("--debug", help="Show the traceback of an error.")
+    ] = False,
+) -> None:
+    """From parallel text to a translator: "Attention Is All You Need" as software."""
+    if version:
+        typer.echo(f"transduce {transduce.__version__}")
+        raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+def main() -> None:
+    """Run the command line. A user's mistake is one line on standard error and exit code 2."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal without ε still gets its table
+    arguments, debug = _without_debug(sys.argv[1:])
+    try:
+        code = app(arguments, standalone_mode=False)
+    except (TransduceError, typer.TyperException) as mistake:
+        if debug:
+            raise
+        _fail(mistake)
+    except typer.Abort:
+        sys.exit(130)
+    sys.exit(code)
+
+
+def _without_debug(arguments: list[str]) -> tuple[list[str], bool]:
+    """Take `--debug` out wherever it stands, so that it can be added to any failed command."""
+    return [argument for argument in arguments if argument != "--debug"], "--debug" in arguments
+
+
+def _fail(mistake: TransduceError | typer.TyperException) -> NoReturn:
+    message = str(mistake) if isinstance(mistake, TransduceError) else mistake.format_message()
+    typer.echo(f"transduce: {' '.join(message.split())}", err=True)
+    sys.exit(2)

@@ -1,0 +1,105 @@
+"""Settings from a preset or a YAML file, with changes from `--set`, and back to YAML."""
+
+import re
+from collections.abc import Hashable, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from transduce.config.presets import PRESETS, preset_named
+from transduce.config.schema import Config, Tree, merge, nearest
+from transduce.errors import ConfigError
+
+
+def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
+    """Resolve a preset's name or a YAML file, then `--set`-style changes such as `model.h=4`.
+
+    A file may start from a preset: `preset: big`, and below it only what differs.
+    """
+    tree = _starting_point(source)
+    for override in overrides:
+        tree = merge(tree, parse_override(override))
+    return Config.from_tree(tree)
+
+
+def parse_override(override: str) -> Tree:
+    """Turn `model.d_model=256` into {"model": {"d_model": 256}}; the value is read as YAML."""
+    name, equals, text = override.partition("=")
+    if not equals or not all(name.split(".")):
+        raise ConfigError(
+            f"--set {override}: write it as section.name=value, such as model.d_model=256"
+        )
+    tree = _parse(text, origin=f"--set {name}")
+    for part in reversed(name.split(".")):
+        tree = {part: tree}
+    assert isinstance(tree, dict)
+    return tree
+
+
+def to_yaml(config: Config) -> str:
+    """Write every setting with its description; `load_config` reads it back to the same thing."""
+    lines = []
+    for section_name, section_field in Config.model_fields.items():
+        lines += [f"# {section_field.description}", f"{section_name}:"]
+        section = getattr(config, section_name)
+        for name, field in type(section).model_fields.items():
+            entry = yaml.safe_dump({name: getattr(section, name)}).strip()
+            lines += [f"  # {field.description}", f"  {entry}"]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def _starting_point(source: str | Path) -> Tree:
+    if source in PRESETS:
+        return preset_named(str(source)).model_dump(exclude_unset=True)
+    path = Path(source)
+    if not path.exists() and not path.suffix:
+        raise ConfigError(
+            f"no preset or file named {str(source)!r}{nearest(str(source), list(PRESETS))}; "
+            "'transduce presets' lists the presets"
+        )
+    tree = _parse(_read(path), origin=str(path))
+    if not isinstance(tree, dict):
+        raise ConfigError(f"{path}: settings are sections such as 'model:' with names below them")
+    preset = tree.pop("preset", None)
+    start = {} if preset is None else preset_named(str(preset)).model_dump(exclude_unset=True)
+    return merge(start, tree)
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except UnicodeDecodeError as undecodable:
+        raise ConfigError(f"{path} is not UTF-8 text (byte {undecodable.start})") from undecodable
+    except OSError as unreadable:
+        raise ConfigError(f"cannot read {path}: {unreadable.strerror}") from unreadable
+
+
+class _Loader(yaml.SafeLoader):
+    """Plain YAML, but `1e-9` is a number, and a key given twice is an error."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
+        mapping = super().construct_mapping(node, deep=deep)
+        if len(mapping) != len(node.value):
+            raise yaml.constructor.ConstructorError(
+                problem="a setting is given twice", problem_mark=node.start_mark
+            )
+        return mapping
+
+
+_Loader.add_implicit_resolver(
+    "tag:yaml.org,2002:float",
+    re.compile(r"^[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"),
+    list("-+0123456789"),
+)
+
+
+def _parse(text: str, *, origin: str) -> Any:
+    try:
+        return yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader by inheritance
+    except yaml.MarkedYAMLError as malformed:
+        line = f" line {malformed.problem_mark.line + 1}" if malformed.problem_mark else ""
+        raise ConfigError(f"{origin}{line}: {malformed.problem}") from malformed
+    except yaml.YAMLError as malformed:
+        raise ConfigError(f"{origin}: {' '.join(str(malformed).split())}") from malformed

@@ -1,0 +1,1 @@
+"""Whole architectures behind one protocol."""

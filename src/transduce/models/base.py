@@ -1,0 +1,58 @@
+"""The protocol every architecture obeys. Training and decoding know only this.
+
+Training reads whole sentences: `encode`, then `decode` with the target shifted right.
+Search goes token by token: `start`, then `step` with the last token of each hypothesis, and
+`select` and `keep` on the state in between.
+"""
+
+from dataclasses import dataclass
+from typing import Protocol, Self, TypeVar
+
+from torch import Tensor
+
+
+@dataclass(frozen=True)
+class Memory:
+    """What the encoder hands to the decoder."""
+
+    states: Tensor  # [B, S, d_model]
+    allowed: Tensor  # [B, 1, 1, S]
+
+
+class SearchState(Protocol):
+    """What a decoder remembers of B source sentences with k hypotheses each."""
+
+    def select(self, beams: Tensor) -> Self:
+        """Make hypothesis beams[b, j] of sentence b its new j-th; some may repeat, some drop."""
+        ...
+
+    def keep(self, sentences: Tensor) -> Self:
+        """Keep only these sentences, in this order: the others are finished."""
+        ...
+
+
+State = TypeVar("State", bound=SearchState)
+
+
+class Seq2Seq(Protocol[State]):
+    """A sequence-to-sequence model over one shared vocabulary."""
+
+    def encode(self, src: Tensor) -> Memory:
+        """Read source ids, [B, S]."""
+        ...
+
+    def decode(self, memory: Memory, tgt_in: Tensor) -> Tensor:
+        """Score every next token after every prefix of tgt_in, [B, T]: logits, [B, T, V]."""
+        ...
+
+    def start(self, memory: Memory, *, max_steps: int) -> State:
+        """Return the state before the first token, with one hypothesis a sentence."""
+        ...
+
+    def step(self, last_ids: Tensor, state: State) -> tuple[Tensor, State]:
+        """Read one more token of each hypothesis, [B, k]; score the next: logits, [B, k, V].
+
+        The state that went in is spent: its memory may be that of the state that comes out.
+        To go on in two ways from one state, `select` a copy first.
+        """
+        ...

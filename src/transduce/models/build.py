@@ -1,0 +1,47 @@
+"""From settings to a model with fresh weights."""
+
+import torch
+from torch import nn
+
+from transduce.config.schema import ModelConfig
+from transduce.models.transformer import Parts, Transformer
+from transduce.nn.attention import MultiHeadAttention
+from transduce.nn.embedding import Embedding
+from transduce.nn.feed_forward import FeedForward
+from transduce.nn.init import initialise
+from transduce.nn.positions import LearnedPositions, SinusoidalPositions
+from transduce.nn.sublayer import NORM_EPSILON, PostNorm, PreNorm
+from transduce.text.special_ids import PAD_ID
+
+
+def build_model(config: ModelConfig, *, seed: int = 0) -> Transformer:
+    """Build the model on torch's current default device; equal seeds give equal weights."""
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(seed)
+        model = _assemble(config)
+        initialise(model)
+    return model
+
+
+def _assemble(c: ModelConfig) -> Transformer:
+    add_norm = PreNorm if c.norm == "pre" else PostNorm
+    positions = LearnedPositions if c.positions == "learned" else SinusoidalPositions
+    parts = Parts(
+        attention=lambda: MultiHeadAttention(
+            c.d_model, c.h, d_k=c.d_k, d_v=c.d_v, bias=c.attention_bias, p_drop=c.p_drop_attention
+        ),
+        feed_forward=lambda: FeedForward(c.d_model, c.d_ff, p_drop=c.p_drop_ff),
+        add_norm=lambda: add_norm(c.d_model, p_drop=c.p_drop),
+    )
+    return Transformer(
+        Embedding(c.vocab_size, c.d_model),
+        positions(c.max_positions, c.d_model),
+        parts,
+        n_layers=c.n_layers,
+        # After post-norm layers nothing is left to normalise; pre-norm leaves a bare sum.
+        last_norm=nn.Identity
+        if c.norm == "post"
+        else lambda: nn.LayerNorm(c.d_model, eps=NORM_EPSILON),
+        p_drop=c.p_drop,
+        pad_id=PAD_ID,
+    )

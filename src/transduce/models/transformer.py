@@ -1,0 +1,161 @@
+"""Figure 1, the Transformer: how the parts of `nn` go together. `build` gives them their sizes."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TypeVar, cast
+
+import torch
+from torch import Tensor, nn
+
+from transduce.models.base import Memory
+from transduce.models.transformer_state import TransformerState
+from transduce.nn.attention import Attend, MultiHeadAttention, attend_fused
+from transduce.nn.embedding import Embedding
+from transduce.nn.feed_forward import FeedForward
+from transduce.nn.masks import padding_allowed
+from transduce.nn.positions import Positions
+from transduce.nn.sublayer import AddNorm
+
+
+@dataclass(frozen=True)
+class Parts:
+    """What every layer is made of, as functions that make a new one."""
+
+    attention: Callable[[], MultiHeadAttention]
+    feed_forward: Callable[[], FeedForward]
+    add_norm: Callable[[], AddNorm]
+
+
+class EncoderLayer(nn.Module):
+    """Figure 1, one block on the left."""
+
+    def __init__(self, parts: Parts) -> None:
+        super().__init__()
+        self.self_attention = parts.attention()
+        self.feed_forward = parts.feed_forward()
+        self.add_norm_1 = parts.add_norm()
+        self.add_norm_2 = parts.add_norm()
+
+    def forward(self, x: Tensor, *, allowed: Tensor, attend: Attend) -> Tensor:
+        """Map [B, S, d_model] to the same shape."""
+        x = self.add_norm_1(x, lambda x: self.self_attention(x, x, allowed=allowed, attend=attend))
+        x = self.add_norm_2(x, self.feed_forward)
+        return x
+
+
+class DecoderLayer(nn.Module):
+    """Figure 1, one block on the right."""
+
+    def __init__(self, parts: Parts) -> None:
+        super().__init__()
+        self.self_attention = parts.attention()
+        self.cross_attention = parts.attention()
+        self.feed_forward = parts.feed_forward()
+        self.add_norm_1 = parts.add_norm()
+        self.add_norm_2 = parts.add_norm()
+        self.add_norm_3 = parts.add_norm()
+
+    def forward(self, x: Tensor, memory: Memory, *, attend: Attend) -> Tensor:
+        """Map [B, T, d_model] to the same shape. Padding stands last: no real position sees it."""
+        x = self.add_norm_1(x, lambda x: self.self_attention(x, x, causal=True, attend=attend))
+        x = self.add_norm_2(
+            x,
+            lambda x: self.cross_attention(x, memory.states, allowed=memory.allowed, attend=attend),
+        )
+        x = self.add_norm_3(x, self.feed_forward)
+        return x
+
+    def step(self, x: Tensor, state: TransformerState, *, layer: int, attend: Attend) -> Tensor:
+        """Do the same for one position of each hypothesis, [B, k, d_model], from what is kept."""
+
+        def look_back(x: Tensor) -> Tensor:
+            rows = x.flatten(0, 1)[:, None]  # [B*k, 1, d_model]
+            k, v = state.append(layer, *self.self_attention.keys_values(rows))
+            return self.self_attention.query(rows, k, v, attend=attend).view_as(
+                x
+            )  # [B, k, d_model]
+
+        def look_at_memory(x: Tensor) -> Tensor:
+            k, v = state.memory_keys[layer], state.memory_values[layer]
+            allowed = state.memory_allowed
+            return self.cross_attention.query(x, k, v, allowed=allowed, attend=attend)
+
+        x = self.add_norm_1(x, look_back)
+        x = self.add_norm_2(
+            x, look_at_memory
+        )  # a sentence's hypotheses are k queries to one memory
+        x = self.add_norm_3(x, self.feed_forward)
+        return x
+
+
+class Transformer(nn.Module):
+    """Figure 1, whole. Obeys the protocol `Seq2Seq`."""
+
+    def __init__(
+        self,
+        embedding: Embedding,
+        positions: Positions,
+        parts: Parts,
+        *,
+        n_layers: int,
+        last_norm: Callable[[], nn.Module],
+        p_drop: float,
+        pad_id: int,
+    ) -> None:
+        super().__init__()
+        self.embedding = embedding
+        self.positions = positions
+        self.dropout = nn.Dropout(p_drop)
+        self.encoder = _stack(EncoderLayer(parts) for _ in range(n_layers))
+        self.encoder_norm = last_norm()
+        self.decoder = _stack(DecoderLayer(parts) for _ in range(n_layers))
+        self.decoder_norm = last_norm()
+        self.pad_id = pad_id
+
+    def forward(self, src: Tensor, tgt_in: Tensor) -> Tensor:
+        """Score every next token: logits, [B, T, V]."""
+        return self.decode(self.encode(src), tgt_in)
+
+    def encode(self, src: Tensor, *, attend: Attend = attend_fused) -> Memory:
+        """Read the source, [B, S]."""
+        allowed = padding_allowed(src, self.pad_id)  # [B, 1, 1, S]
+        x = self._embed(src)  # [B, S, d_model]
+        for layer in self.encoder:
+            x = layer(x, allowed=allowed, attend=attend)
+        return Memory(states=self.encoder_norm(x), allowed=allowed)
+
+    def decode(self, memory: Memory, tgt_in: Tensor, *, attend: Attend = attend_fused) -> Tensor:
+        """Read the target shifted right, [B, T]; score the token after each of its positions."""
+        x = self._embed(tgt_in)  # [B, T, d_model]
+        for layer in self.decoder:
+            x = layer(x, memory, attend=attend)
+        return self.embedding.logits(self.decoder_norm(x))  # [B, T, V]
+
+    def start(self, memory: Memory, *, max_steps: int) -> TransformerState:
+        """Compute the keys and values of the source once, for all hypotheses and all steps."""
+        pairs = [layer.cross_attention.keys_values(memory.states) for layer in self.decoder]
+        keys, values = zip(*pairs, strict=True)
+        return TransformerState.before_first_token(
+            torch.stack(keys), torch.stack(values), memory.allowed, max_steps=max_steps
+        )
+
+    def step(
+        self, last_ids: Tensor, state: TransformerState, *, attend: Attend = attend_fused
+    ) -> tuple[Tensor, TransformerState]:
+        """Read one token of each hypothesis, [B, k]; score the next. The old state is spent."""
+        x = self._embed(last_ids[..., None], start=state.length)[..., 0, :]  # [B, k, d_model]
+        for index, layer in enumerate(self.decoder):
+            x = layer.step(x, state, layer=index, attend=attend)
+        return self.embedding.logits(self.decoder_norm(x)), state.advanced()
+
+    def _embed(self, ids: Tensor, *, start: int = 0) -> Tensor:
+        x = self.embedding(ids) + self.positions(ids.size(-1), start=start)
+        embedded: Tensor = self.dropout(x)
+        return embedded
+
+
+Layer = TypeVar("Layer", EncoderLayer, DecoderLayer)
+
+
+def _stack(layers: Iterable[Layer]) -> Sequence[Layer]:
+    return cast("Sequence[Layer]", nn.ModuleList(layers))  # to mypy, a ModuleList forgets of what

@@ -1,0 +1,19 @@
+"""The position-wise feed-forward network (§3.3)."""
+
+from torch import Tensor, nn
+
+
+class FeedForward(nn.Module):
+    """Eq. 2: max(0, x W_1 + b_1) W_2 + b_2, the same at each position."""
+
+    def __init__(self, d_model: int, d_ff: int, *, p_drop: float = 0.0) -> None:
+        super().__init__()
+        self.w_1 = nn.Linear(d_model, d_ff)
+        self.w_2 = nn.Linear(d_ff, d_model)
+        self.dropout = nn.Dropout(p_drop)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """Apply eq. 2 to each position of x."""
+        inner = self.dropout(self.w_1(x).relu())  # [B, T, d_ff]
+        output: Tensor = self.w_2(inner)  # [B, T, d_model]
+        return output

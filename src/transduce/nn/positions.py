@@ -1,0 +1,45 @@
+"""Positions (§3.5), added to the embeddings: sinusoids, or learned (Table 3 row E)."""
+
+import torch
+from torch import Tensor, nn
+
+from transduce.errors import InputError
+
+
+def sinusoids(length: int, d_model: int) -> Tensor:
+    """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(same)."""
+    pos = torch.arange(length, dtype=torch.float64)  # float32 would lose digits far from the start
+    two_i = torch.arange(0, d_model, 2, dtype=torch.float64)
+    angles = pos[:, None] / 10000.0 ** (two_i / d_model)  # [T, d_model/2]
+    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1).float()  # [T, d_model]
+
+
+class Positions(nn.Module):
+    """A table with a row for each position."""
+
+    table: Tensor  # [max_positions, d_model]
+
+    def forward(self, length: int, *, start: int = 0) -> Tensor:
+        """Return the rows for positions start … start + length − 1."""
+        if start + length > self.table.size(0):
+            raise InputError(
+                f"a sequence of {start + length} tokens is longer than "
+                f"model.max_positions={self.table.size(0)}; cut it or raise the setting"
+            )
+        return self.table[start : start + length]  # [T, d_model]
+
+
+class SinusoidalPositions(Positions):
+    """Fixed waves; not part of the weights, so a trained model may be given a longer table."""
+
+    def __init__(self, max_positions: int, d_model: int) -> None:
+        super().__init__()
+        self.register_buffer("table", sinusoids(max_positions, d_model), persistent=False)
+
+
+class LearnedPositions(Positions):
+    """A vector for each position, learned like an embedding."""
+
+    def __init__(self, max_positions: int, d_model: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.empty(max_positions, d_model))

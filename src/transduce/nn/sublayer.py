@@ -1,0 +1,35 @@
+"""The "Add & Norm" of Figure 1 around every sub-layer (§3.1), with the dropout of §5.4."""
+
+from collections.abc import Callable
+
+from torch import Tensor, nn
+
+NORM_EPSILON = 1e-6
+"""Added to the variance in layer norm; the paper gives none, its implementation took this."""
+
+
+class AddNorm(nn.Module):
+    """What both orders share: a layer norm and the dropout on the sub-layer's output."""
+
+    def __init__(self, d_model: int, *, p_drop: float) -> None:
+        super().__init__()
+        self.norm = nn.LayerNorm(d_model, eps=NORM_EPSILON)
+        self.dropout = nn.Dropout(p_drop)
+
+
+class PostNorm(AddNorm):
+    """The paper's order: LayerNorm(x + Dropout(Sublayer(x)))."""
+
+    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        """Add a sub-layer's output to its input, then normalise."""
+        output: Tensor = self.norm(x + self.dropout(sublayer(x)))
+        return output
+
+
+class PreNorm(AddNorm):
+    """A deviation: x + Dropout(Sublayer(LayerNorm(x))); the stack then needs a norm at its end."""
+
+    def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
+        """Normalise a sub-layer's input, then add its output to what came in."""
+        output: Tensor = x + self.dropout(sublayer(self.norm(x)))
+        return output
