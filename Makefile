@@ -28,8 +28,8 @@ demo: $(READY)  ## look at the paper's base model
 clean:  ## remove the environment and the caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 
-# Written last, so that an interrupted set-up starts again, and only when the pins change.
-$(READY): pyproject.toml constraints.txt
+# Made anew when the pins change, and only then; marked last, so that an interrupted set-up starts over.
+$(READY): constraints.txt
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt pip hatchling editables

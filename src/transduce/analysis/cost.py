@@ -115,7 +115,8 @@ def _saved_bytes(model: Transformer, ids: Tensor) -> int:
 
 
 def _storage(tensor: Tensor) -> int:
-    return tensor.untyped_storage()._cdata  # on the meta device there is no address to go by
+    identity: int = tensor.untyped_storage()._cdata  # the meta device has no addresses to go by
+    return identity
 
 
 def _cache_bytes(model: Transformer, ids: Tensor) -> int:

@@ -18,6 +18,7 @@ from transduce.errors import TransduceError
 app = typer.Typer(
     name="transduce",
     add_completion=False,
+    pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: loading the renderer would double the time it takes
 )
 app.command()(describe)

@@ -96,9 +96,9 @@ def _footnotes(cost: "Cost", length: int) -> str:
     activations = f"{cost.activation_bytes_per_token / 2**10:,.1f} KiB"
     cache = f"{cost.cache_bytes_per_token / 2**10:,.1f} KiB"
     return (
-        "Operations: multiplications and additions in matrix products, forward, for one source\n"
-        f"and one target token in sentences of {length} tokens.\n"
-        f"Training, in float32: {training} for weights, gradients and Adam's two moments, and\n"
-        f"{activations} of activations for each such pair of tokens, before the loss.\n"
+        "Operations: multiplications and additions in matrix products, forward, for one source"
+        f" and one target token in sentences of {length} tokens.\n"
+        f"Training, in float32: {training} for weights, gradients and Adam's two moments, and"
+        f" {activations} of activations for each such pair of tokens, before the loss.\n"
         f"Decoding, in float32: {cache} for each source token and for each token of a hypothesis."
     )

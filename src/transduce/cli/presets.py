@@ -15,7 +15,7 @@ def presets() -> None:
     from transduce.config.presets import PRESETS
 
     rows = {name: _columns(preset()) for name, preset in PRESETS.items()}
-    table = Table("preset", box=SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = Table("preset", box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     for heading in rows["base"]:
         table.add_column(heading, justify="right")
     for name, row in rows.items():
@@ -37,5 +37,5 @@ def _columns(config: "Config") -> dict[str, str]:
         "P_drop": f"{m.p_drop}",
         "ε_ls": f"{t.eps_ls}",
         "positions": m.positions,
-        "steps": f"{t.steps:,}",
+        "steps": f"{t.steps // 1000}K",
     }

@@ -56,7 +56,7 @@ def _starting_point(source: str | Path) -> Tree:
     path = Path(source)
     if not path.exists() and not path.suffix:
         raise ConfigError(
-            f"no preset or file named {str(source)!r}{nearest(str(source), list(PRESETS))}; "
+            f"no preset or file named {str(source)!r}{nearest(str(source), PRESETS)}; "
             "'transduce presets' lists the presets"
         )
     tree = _parse(_read(path), origin=str(path))

@@ -155,7 +155,6 @@ def preset_named(name: str) -> Config:
     """Look a preset up by its name."""
     if name not in PRESETS:
         raise ConfigError(
-            f"no preset named {name!r}{nearest(name, list(PRESETS))}; "
-            "'transduce presets' lists them"
+            f"no preset named {name!r}{nearest(name, PRESETS)}; 'transduce presets' lists them"
         )
     return PRESETS[name]()

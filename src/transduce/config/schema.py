@@ -5,7 +5,7 @@ remembers which were given, so a copy with changes works those out again.
 """
 
 import difflib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
@@ -144,13 +144,11 @@ def setting_names() -> list[str]:
     ]
 
 
-def nearest(name: str, known: list[str]) -> str:
-    """Return ` (did you mean …?)` for the known name closest to `name`, or nothing."""
-    same_leaf = [
-        candidate for candidate in known if candidate.endswith("." + name.rpartition(".")[2])
-    ]
-    close = same_leaf or difflib.get_close_matches(name, known, n=1)
-    return f" (did you mean {close[0]}?)" if close else ""
+def nearest(name: str, known: Iterable[str]) -> str:
+    """Return ` (did you mean …?)` for the known name whose last part is closest, or nothing."""
+    by_last_part = {candidate.rpartition(".")[2]: candidate for candidate in known}
+    close = difflib.get_close_matches(name.rpartition(".")[2], by_last_part, n=1)
+    return f" (did you mean {by_last_part[close[0]]}?)" if close else ""
 
 
 def _section_class(annotation: Any) -> type[_Section]:
@@ -166,7 +164,8 @@ def _complaints(invalid: ValidationError) -> Iterator[str]:
             case "default_factory_not_called":
                 pass  # follows from a setting that is complained about already
             case "extra_forbidden":
-                yield f"unknown setting {name}{nearest(name, setting_names())}"
+                known = [*Config.model_fields, *setting_names()]
+                yield f"unknown setting {name}{nearest(name, known)}"
             case "value_error":
                 yield str(error["ctx"]["error"])
             case "model_type":

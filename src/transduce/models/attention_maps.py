@@ -34,9 +34,9 @@ def attention_maps(model: Transformer, src: Tensor, tgt_in: Tensor) -> Attention
     model.decode(memory, tgt_in, attend=writing)
     # A decoder layer attends twice: to itself, then to the memory.
     return AttentionMaps(
-        encoder=torch.stack(reading.weights),  # [N, B, h, S, S]
-        decoder=torch.stack(writing.weights[0::2]),  # [N, B, h, T, T]
-        cross=torch.stack(writing.weights[1::2]),  # [N, B, h, T, S]
+        encoder=torch.stack(reading.weights),
+        decoder=torch.stack(writing.weights[0::2]),
+        cross=torch.stack(writing.weights[1::2]),
     )
 
 

@@ -119,14 +119,14 @@ class Transformer(nn.Module):
     def encode(self, src: Tensor, *, attend: Attend = attend_fused) -> Memory:
         """Read the source, [B, S]."""
         allowed = padding_allowed(src, self.pad_id)  # [B, 1, 1, S]
-        x = self._embed(src)  # [B, S, d_model]
+        x = self._embed(src, self.positions(src.size(1)))  # [B, S, d_model]
         for layer in self.encoder:
             x = layer(x, allowed=allowed, attend=attend)
         return Memory(states=self.encoder_norm(x), allowed=allowed)
 
     def decode(self, memory: Memory, tgt_in: Tensor, *, attend: Attend = attend_fused) -> Tensor:
         """Read the target shifted right, [B, T]; score the token after each of its positions."""
-        x = self._embed(tgt_in)  # [B, T, d_model]
+        x = self._embed(tgt_in, self.positions(tgt_in.size(1)))  # [B, T, d_model]
         for layer in self.decoder:
             x = layer(x, memory, attend=attend)
         return self.embedding.logits(self.decoder_norm(x))  # [B, T, V]
@@ -143,14 +143,13 @@ class Transformer(nn.Module):
         self, last_ids: Tensor, state: TransformerState, *, attend: Attend = attend_fused
     ) -> tuple[Tensor, TransformerState]:
         """Read one token of each hypothesis, [B, k]; score the next. The old state is spent."""
-        x = self._embed(last_ids[..., None], start=state.length)[..., 0, :]  # [B, k, d_model]
+        x = self._embed(last_ids, self.positions(1, start=state.length))  # [B, k, d_model]
         for index, layer in enumerate(self.decoder):
             x = layer.step(x, state, layer=index, attend=attend)
         return self.embedding.logits(self.decoder_norm(x)), state.advanced()
 
-    def _embed(self, ids: Tensor, *, start: int = 0) -> Tensor:
-        x = self.embedding(ids) + self.positions(ids.size(-1), start=start)
-        embedded: Tensor = self.dropout(x)
+    def _embed(self, ids: Tensor, positions: Tensor) -> Tensor:
+        embedded: Tensor = self.dropout(self.embedding(ids) + positions)
         return embedded
 
 

@@ -7,10 +7,13 @@ from transduce.errors import InputError
 
 
 def sinusoids(length: int, d_model: int) -> Tensor:
-    """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(same)."""
-    pos = torch.arange(length, dtype=torch.float64)  # float32 would lose digits far from the start
-    two_i = torch.arange(0, d_model, 2, dtype=torch.float64)
-    angles = pos[:, None] / 10000.0 ** (two_i / d_model)  # [T, d_model/2]
+    """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(same).
+
+    Float32 angles would lose digits far from the start, and not every device has float64.
+    """
+    pos = torch.arange(length, dtype=torch.float64, device="cpu")
+    two_i = torch.arange(0, d_model, 2, dtype=torch.float64, device="cpu")
+    angles = pos[:, None] / 10000.0 ** (two_i / d_model)
     return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1).float()  # [T, d_model]
 
 
@@ -34,7 +37,8 @@ class SinusoidalPositions(Positions):
 
     def __init__(self, max_positions: int, d_model: int) -> None:
         super().__init__()
-        self.register_buffer("table", sinusoids(max_positions, d_model), persistent=False)
+        table = sinusoids(max_positions, d_model).to(torch.get_default_device())
+        self.register_buffer("table", table, persistent=False)
 
 
 class LearnedPositions(Positions):

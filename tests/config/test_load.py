@@ -1,0 +1,97 @@
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.drawing import model_configs
+from transduce import Config, ConfigError, load_config
+from transduce.config.load import to_yaml
+from transduce.config.presets import PRESETS
+from transduce.config.schema import ModelConfig, TrainingConfig, setting_names
+
+
+def written(tmp_path: Path, text: str) -> Path:
+    path = tmp_path / "settings.yaml"
+    path.write_text(text, encoding="utf-8")
+    return path
+
+
+@given(model=model_configs(), eps_ls=st.floats(0, 0.99), p_drop=st.floats(0, 0.99))
+def test_settings_written_to_yaml_read_back_the_same(
+    tmp_path_factory: pytest.TempPathFactory, model: ModelConfig, eps_ls: float, p_drop: float
+) -> None:
+    config = Config(model=model, training=TrainingConfig(eps_ls=eps_ls)).with_changes(
+        {"model": {"p_drop": p_drop}}
+    )
+    path = written(tmp_path_factory.mktemp("config"), to_yaml(config))
+    assert load_config(path) == config
+
+
+@pytest.mark.parametrize("name", PRESETS)
+def test_every_preset_survives_yaml(name: str, tmp_path: Path) -> None:
+    assert load_config(written(tmp_path, to_yaml(load_config(name)))) == load_config(name)
+
+
+def test_the_yaml_explains_every_setting() -> None:
+    text = to_yaml(Config())
+    assert all(f"  {name.partition('.')[2]}: " in text for name in setting_names())
+    assert text.count("# ") == len(setting_names()) + len(Config.model_fields)
+
+
+def test_a_file_may_start_from_a_preset(tmp_path: Path) -> None:
+    path = written(tmp_path, "preset: big\nmodel:\n  n_layers: 2\n")
+    assert load_config(path) == load_config("big", ["model.n_layers=2"])
+
+
+def test_a_later_change_wins_over_an_earlier_one_and_over_the_file(tmp_path: Path) -> None:
+    path = written(tmp_path, "model: {h: 2}")
+    assert load_config(path, ["model.h=4", "model.h=16"]).model.h == 16
+
+
+def test_numbers_may_be_written_as_people_write_them(tmp_path: Path) -> None:
+    assert load_config(written(tmp_path, "model: {p_drop: 1e-2}")).model.p_drop == 0.01
+    assert load_config("base", ["model.p_drop=2e-1"]).model.p_drop == 0.2
+    assert load_config("base", ["model.p_drop=0"]).model.p_drop == 0.0
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("model: {h: 4, h: 8}", "line 1: a setting is given twice"),
+        ("model:\n  h: [", "line 2: "),
+        ("", "settings are sections such as 'model:'"),
+        ("preset: bsae", "no preset named 'bsae' (did you mean base?)"),
+        ("model: !!python/object/apply:os.getcwd []", "could not determine a constructor"),
+        ("model: \x00", "special characters are not allowed"),
+    ],
+)
+def test_a_broken_file_is_one_clear_line(tmp_path: Path, text: str, message: str) -> None:
+    with pytest.raises(ConfigError) as raised:
+        load_config(written(tmp_path, text))
+    assert message in str(raised.value)
+    assert "\n" not in str(raised.value)
+
+
+def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "settings.yaml").write_bytes(b"model: \xff")
+    with pytest.raises(ConfigError, match=r"settings\.yaml is not UTF-8 text \(byte 7\)"):
+        load_config(tmp_path / "settings.yaml")
+
+
+def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"cannot read .*none\.yaml: No such file"):
+        load_config(tmp_path / "none.yaml")
+    with pytest.raises(ConfigError, match=r"cannot read .*: Is a directory"):
+        load_config(tmp_path)
+
+
+def test_an_unknown_preset_is_answered_with_the_nearest() -> None:
+    with pytest.raises(ConfigError, match=r"'bse' \(did you mean base\?\)"):
+        load_config("bse")
+
+
+@pytest.mark.parametrize("override", ["model.h", "=3", "model.=3", ".h=3"])
+def test_a_malformed_override_is_shown_the_form(override: str) -> None:
+    with pytest.raises(ConfigError, match=r"write it as section\.name=value"):
+        load_config("base", [override])

@@ -1,0 +1,13 @@
+"""Settings for all tests: the same examples on every run, and no time limit on a shared machine.
+
+`pytest --hypothesis-profile explore` draws new and more examples instead.
+"""
+
+import torch
+from hypothesis import settings
+
+settings.register_profile("default", derandomize=True, deadline=None, max_examples=40)
+settings.register_profile("explore", derandomize=False, deadline=None, max_examples=400)
+settings.load_profile("default")
+
+torch.set_num_threads(2)

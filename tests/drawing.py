@@ -1,0 +1,63 @@
+"""Random models and sentences for property tests."""
+
+from typing import Any
+
+import torch
+from hypothesis import strategies as st
+from torch import Tensor
+
+from transduce.config.schema import ModelConfig
+from transduce.models.build import build_model
+from transduce.models.transformer import Transformer
+from transduce.text.special_ids import PAD_ID
+
+VOCAB_SIZE = 23
+seeds = st.integers(0, 2**31 - 1)
+
+
+@st.composite
+def model_configs(draw: st.DrawFn, **fixed: Any) -> ModelConfig:
+    """Small models of every kind; heads need not divide the width."""
+    drawn = {
+        "vocab_size": VOCAB_SIZE,
+        "n_layers": draw(st.integers(1, 3)),
+        "d_model": 2 * draw(st.integers(1, 8)),
+        "d_ff": draw(st.integers(1, 24)),
+        "h": draw(st.integers(1, 4)),
+        "d_k": draw(st.integers(1, 6)),
+        "d_v": draw(st.integers(1, 6)),
+        "attention_bias": draw(st.booleans()),
+        "norm": draw(st.sampled_from(["post", "pre"])),
+        "positions": draw(st.sampled_from(["sinusoidal", "learned"])),
+        "max_positions": 32,
+    }
+    return ModelConfig(**(drawn | fixed))
+
+
+@st.composite
+def models(draw: st.DrawFn, **fixed: Any) -> Transformer:
+    """Build such a model without dropout, in float64, so that only a real difference shows."""
+    config = draw(model_configs(**fixed))
+    return build_model(config, seed=draw(seeds)).double().eval()
+
+
+@st.composite
+def padded_ids(draw: st.DrawFn, *, sentences: int | None = None, max_length: int = 9) -> Tensor:
+    """Draw sentences of random lengths ≥ 1, padded on the right: [B, longest]."""
+    count = draw(st.integers(1, 4)) if sentences is None else sentences
+    lengths = [draw(st.integers(1, max_length)) for _ in range(count)]
+    return random_ids(lengths, seed=draw(seeds))
+
+
+def random_ids(lengths: list[int], *, seed: int) -> Tensor:
+    """Draw ordinary words for sentences of these lengths, padded on the right."""
+    generator = torch.Generator().manual_seed(seed)
+    ids = torch.randint(4, VOCAB_SIZE, (len(lengths), max(lengths)), generator=generator)
+    real = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]
+    return torch.where(real, ids, PAD_ID)
+
+
+def lengths_of(ids: Tensor) -> list[int]:
+    """Count the real tokens of each sentence."""
+    counts: list[int] = (ids != PAD_ID).sum(dim=1).tolist()
+    return counts

@@ -1,0 +1,44 @@
+import torch
+from hypothesis import given
+from torch import Tensor
+from torch.testing import assert_close
+
+from tests.drawing import models, padded_ids
+from transduce.models.attention_maps import attention_maps
+from transduce.models.transformer import Transformer
+from transduce.text.special_ids import PAD_ID
+
+
+@given(model=models(), src=padded_ids(sentences=3), tgt=padded_ids(sentences=3))
+def test_maps_have_every_layer_and_head_and_look_only_where_they_may(
+    model: Transformer, src: Tensor, tgt: Tensor
+) -> None:
+    maps = attention_maps(model, src, tgt)
+    layers, heads = len(model.encoder), model.encoder[0].self_attention.h
+    s, t = src.size(1), tgt.size(1)
+    assert maps.encoder.shape == (layers, 3, heads, s, s)
+    assert maps.decoder.shape == (layers, 3, heads, t, t)
+    assert maps.cross.shape == (layers, 3, heads, t, s)
+    padding = (src == PAD_ID)[None, :, None, None, :]
+    assert (maps.encoder.masked_select(padding) == 0).all()
+    assert (maps.cross.masked_select(padding) == 0).all()
+    assert (maps.decoder.triu(diagonal=1) == 0).all()
+    for weights in (maps.encoder, maps.decoder, maps.cross):
+        assert_close(weights.sum(dim=-1), torch.ones_like(weights[..., 0]), rtol=0, atol=1e-12)
+
+
+@given(model=models(n_layers=1), src=padded_ids(sentences=2), tgt=padded_ids(sentences=2))
+def test_maps_are_the_weights_that_made_the_output(
+    model: Transformer, src: Tensor, tgt: Tensor
+) -> None:
+    """Rebuild the cross-attention's output from its map: swapped or stale weights would show."""
+    attention = model.decoder[0].cross_attention
+    outputs: list[Tensor] = []
+    hook = attention.w_o.register_forward_pre_hook(
+        lambda _, arguments: outputs.append(arguments[0])
+    )
+    maps = attention_maps(model, src, tgt)
+    hook.remove()
+    _, values = attention.keys_values(model.encode(src).states)
+    rebuilt = (maps.cross[0] @ values).transpose(1, 2).flatten(2)
+    assert_close(rebuilt, outputs[0], rtol=0, atol=1e-11)

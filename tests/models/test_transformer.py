@@ -1,0 +1,94 @@
+"""What must hold of the whole model, whatever its sizes."""
+
+import torch
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import Tensor
+from torch.testing import assert_close
+
+from tests.drawing import VOCAB_SIZE, lengths_of, models, padded_ids
+from transduce import Seq2Seq, build_model
+from transduce.config.schema import ModelConfig
+from transduce.models.transformer import Transformer
+from transduce.models.transformer_state import TransformerState
+from transduce.nn.attention import AttentionRecorder
+from transduce.text.special_ids import PAD_ID
+
+
+def test_the_transformer_obeys_the_protocol() -> None:
+    model: Seq2Seq[TransformerState] = build_model(ModelConfig(vocab_size=VOCAB_SIZE, n_layers=1))
+    memory = model.encode(torch.tensor([[5, 6]]))
+    logits, _ = model.step(torch.tensor([[2]]), model.start(memory, max_steps=1))
+    assert logits.shape == (1, 1, VOCAB_SIZE)
+
+
+@given(
+    model=models(
+        d_model=8
+    ),  # a layer norm over two numbers leaves only signs, which may not change
+    src=padded_ids(sentences=2),
+    tgt=padded_ids(sentences=2),
+    data=st.data(),
+)
+def test_a_future_token_changes_no_earlier_logit(
+    model: Transformer, src: Tensor, tgt: Tensor, data: st.DataObject
+) -> None:
+    position = data.draw(st.integers(0, tgt.size(1) - 1))
+    changed = tgt.clone()
+    changed[:, position] = 4 + (changed[:, position] - 3) % (VOCAB_SIZE - 4)
+    before, after = model(src, tgt), model(src, changed)
+    assert_close(before[:, :position], after[:, :position], rtol=0, atol=1e-12)
+    assert not torch.equal(before[:, position], after[:, position])
+
+
+@given(model=models(), src=padded_ids(sentences=3), tgt=padded_ids(sentences=3))
+def test_a_sentence_scores_the_same_alone_and_padded_in_a_batch(
+    model: Transformer, src: Tensor, tgt: Tensor
+) -> None:
+    together = model(src, tgt)
+    for row, (n, m) in enumerate(zip(lengths_of(src), lengths_of(tgt), strict=True)):
+        alone = model(src[row : row + 1, :n], tgt[row : row + 1, :m])
+        assert_close(together[row : row + 1, :m], alone, rtol=0, atol=1e-11)
+
+
+@given(model=models(), src=padded_ids(sentences=3), tgt=padded_ids(sentences=3))
+def test_a_sentence_of_only_padding_gives_no_nan_and_harms_no_other(
+    model: Transformer, src: Tensor, tgt: Tensor
+) -> None:
+    empty = src.clone()
+    empty[1] = PAD_ID
+    for attend in (None, AttentionRecorder()):
+        model.zero_grad()
+        chosen = {} if attend is None else {"attend": attend}
+        logits = model.decode(model.encode(empty, **chosen), tgt, **chosen)
+        logits.square().mean().backward()
+        assert logits.isfinite().all()
+        assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
+        assert_close(logits[[0, 2]], model(src, tgt)[[0, 2]], rtol=0, atol=1e-11)
+
+
+@given(model=models(), src=padded_ids(sentences=2), tgt=padded_ids(sentences=2))
+def test_fused_and_written_out_attention_give_one_model(
+    model: Transformer, src: Tensor, tgt: Tensor
+) -> None:
+    written_out = model.decode(
+        model.encode(src, attend=AttentionRecorder()), tgt, attend=AttentionRecorder()
+    )
+    assert_close(model(src, tgt), written_out, rtol=0, atol=1e-11)
+
+
+def test_embeddings_and_sub_layers_are_dropped_in_training_only() -> None:
+    model = build_model(ModelConfig(vocab_size=VOCAB_SIZE, n_layers=2, p_drop=0.25))
+    ids = torch.randint(4, VOCAB_SIZE, (8, 30))
+    inputs: list[Tensor] = []
+    model.encoder[0].register_forward_pre_hook(lambda _, arguments: inputs.append(arguments[0]))
+    assert not torch.equal(model.train()(ids, ids), model(ids, ids))
+    assert torch.equal(model.eval()(ids, ids), model(ids, ids))
+    assert abs((inputs[0] == 0).float().mean().item() - 0.25) < 0.02
+    assert (inputs[-1] != 0).all()
+
+
+def test_source_target_and_output_share_one_matrix() -> None:
+    model = build_model(ModelConfig(vocab_size=VOCAB_SIZE, n_layers=1))
+    shapes = [tuple(parameter.shape) for parameter in model.parameters()]
+    assert shapes.count((VOCAB_SIZE, 512)) == 1

@@ -1,0 +1,62 @@
+import math
+
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.drawing import seeds
+from transduce import build_model
+from transduce.config.schema import ModelConfig
+
+
+@settings(max_examples=20)
+@given(
+    seed=seeds,
+    d_model=st.sampled_from([128, 256, 512]),
+    h=st.sampled_from([4, 8]),
+    d_k=st.sampled_from([16, 32, 64, 128]),
+)
+def test_scaled_scores_have_variance_near_1(seed: int, d_model: int, h: int, d_k: int) -> None:
+    config = ModelConfig(vocab_size=8, n_layers=1, d_model=d_model, h=h, d_k=d_k)
+    attention = build_model(config, seed=seed).encoder[0].self_attention
+    generator = torch.Generator().manual_seed(seed)
+    queries, keys = torch.randn(2, 1, 2000, d_model, generator=generator)
+    q = attention.w_q(queries).view(2000, h, d_k)
+    k, _ = attention.keys_values(keys)
+    scores = torch.einsum("thd,hsd->hts", q, k[0]) / math.sqrt(d_k)
+    assert scores.var().item() == pytest.approx(1, abs=0.2)
+
+
+def test_embeddings_and_logits_start_with_variance_near_1() -> None:
+    model = build_model(ModelConfig(vocab_size=2000, n_layers=1))
+    assert model.embedding(torch.arange(2000)).var().item() == pytest.approx(1, abs=0.02)
+    states = torch.nn.functional.layer_norm(torch.randn(100, 512), (512,))
+    assert model.embedding.logits(states).var().item() == pytest.approx(1, abs=0.05)
+
+
+def test_every_weight_is_drawn_here_and_biases_start_at_0() -> None:
+    """Weights that nobody drew would still hold what the memory held: make that NaN."""
+    from transduce.nn.init import initialise
+
+    model = build_model(
+        ModelConfig(vocab_size=8, n_layers=1, norm="pre", positions="learned", attention_bias=True)
+    )
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.fill_(math.nan)
+    initialise(model)
+    for name, parameter in model.named_parameters():
+        assert not parameter.isnan().any(), name
+        if name.endswith("bias"):
+            assert (parameter == 0).all(), name
+
+
+def test_equal_seeds_give_equal_weights_and_leave_the_random_state_alone() -> None:
+    config = ModelConfig(vocab_size=8, n_layers=1)
+    torch.manual_seed(5)
+    before = torch.random.get_rng_state()
+    first, again, other = (build_model(config, seed=seed).state_dict() for seed in (1, 1, 2))
+    assert torch.equal(torch.random.get_rng_state(), before)
+    assert all(torch.equal(first[name], again[name]) for name in first)
+    assert not torch.equal(first["embedding.weight"], other["embedding.weight"])

@@ -1,0 +1,43 @@
+import torch
+import torch.nn.functional as F
+from hypothesis import given
+from hypothesis import strategies as st
+from torch import nn
+
+from tests.drawing import seeds
+from transduce.nn.feed_forward import FeedForward
+from transduce.nn.sublayer import NORM_EPSILON, PostNorm, PreNorm
+
+
+@given(seed=seeds, p_drop=st.sampled_from([0.0, 0.1, 0.5]))
+def test_post_norm_is_the_papers_formula(seed: int, p_drop: float) -> None:
+    torch.manual_seed(seed)
+    x, sublayer = torch.randn(2, 5, 8), nn.Linear(8, 8)
+    add_norm = PostNorm(8, p_drop=p_drop)
+    torch.manual_seed(seed)
+    ours = add_norm(x, sublayer)
+    torch.manual_seed(seed)
+    theirs = F.layer_norm(x + F.dropout(sublayer(x), p_drop), (8,), eps=NORM_EPSILON)
+    assert torch.equal(ours, theirs)
+
+
+@given(seed=seeds, p_drop=st.sampled_from([0.0, 0.1, 0.5]))
+def test_pre_norm_is_its_formula(seed: int, p_drop: float) -> None:
+    torch.manual_seed(seed)
+    x, sublayer = torch.randn(2, 5, 8), nn.Linear(8, 8)
+    add_norm = PreNorm(8, p_drop=p_drop)
+    torch.manual_seed(seed)
+    ours = add_norm(x, sublayer)
+    torch.manual_seed(seed)
+    theirs = x + F.dropout(sublayer(F.layer_norm(x, (8,), eps=NORM_EPSILON)), p_drop)
+    assert torch.equal(ours, theirs)
+
+
+@given(seed=seeds)
+def test_feed_forward_is_two_convolutions_of_kernel_size_1(seed: int) -> None:
+    torch.manual_seed(seed)
+    feed_forward = FeedForward(6, 10).double()
+    x = torch.randn(3, 5, 6, dtype=torch.float64)
+    inner = F.conv1d(x.mT, feed_forward.w_1.weight[..., None], feed_forward.w_1.bias).relu()
+    outer = F.conv1d(inner, feed_forward.w_2.weight[..., None], feed_forward.w_2.bias).mT
+    torch.testing.assert_close(feed_forward(x), outer, rtol=0, atol=1e-12)

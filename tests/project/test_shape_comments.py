@@ -1,0 +1,100 @@
+"""The shape comments in `nn` and `models` are true of a real run."""
+
+from pathlib import Path
+
+import pytest
+import torch
+
+import transduce
+from tests.drawing import random_ids
+from tests.project.shape_comments import Sizes, shape_faults
+from transduce import build_model
+from transduce.config.schema import ModelConfig
+from transduce.models.attention_maps import attention_maps, step_with_maps
+
+PACKAGE = Path(transduce.__file__).parent
+SOURCES = {
+    path: path.read_text(encoding="utf-8")
+    for room in ("nn", "models")
+    for path in sorted((PACKAGE / room).glob("*.py"))
+}
+
+# All different, so that no two names can be mistaken for one another.
+SHAPE: Sizes = {"N": 2, "h": 4, "d_k": 6, "d_v": 8, "d_model": 10, "d_ff": 12, "V": 23}
+LENGTHS: Sizes = {"max_steps": 11, "max_positions": 32}
+BATCH: Sizes = {"B": 5, "S": 7, "T": 9}
+
+
+def sizes(path: Path) -> Sizes:
+    """In `nn`, B, S and T are whatever a part is called with; in `models` they are the batch's."""
+    return SHAPE | LENGTHS | (BATCH if path.parent.name == "models" else {})
+
+
+def run() -> None:
+    """Visit every line that has a shape: training, inspection, search, both kinds of positions."""
+    src = random_ids([7, 3, 5, 1, 7], seed=1)
+    tgt = random_ids([9, 2, 4, 9, 1], seed=2)
+    for positions in ("sinusoidal", "learned"):
+        config = ModelConfig.model_validate(
+            {
+                "vocab_size": 23,
+                "n_layers": 2,
+                "d_model": 10,
+                "d_ff": 12,
+                "h": 4,
+                "d_k": 6,
+                "d_v": 8,
+                "positions": positions,
+                "max_positions": 32,
+            }
+        )
+        model = build_model(config)
+        model(src, tgt)
+        attention_maps(model, src, tgt)
+        state = model.start(model.encode(src), max_steps=11)
+        state = state.select(torch.zeros(5, 3, dtype=torch.long)).keep(torch.arange(5))
+        for step in range(2):
+            _, state = model.step(tgt[:, step, None].expand(5, 3), state)
+        step_with_maps(model, tgt[:, 2, None].expand(5, 3), state)
+
+
+def test_every_shape_comment_is_true() -> None:
+    assert shape_faults(SOURCES, sizes, run) == []
+
+
+@pytest.mark.parametrize(
+    ("file", "true", "planted"),
+    [
+        ("nn/attention.py", "# [B, T, h*d_v]", "# [B, T, h*d_k]"),
+        ("nn/attention.py", "# [B, h, T, S]", "# [B, h, S, T]"),
+        ("nn/attention.py", "# [T, T]", "# [T, T, T]"),
+        ("nn/feed_forward.py", "# [B, T, d_ff]", "# [B, T, d_model]"),
+        ("nn/positions.py", "# [max_positions, d_model]", "# [d_model, max_positions]"),
+        ("nn/embedding.py", "# [B, T, V]", "# [B, V, T]"),
+        ("models/transformer.py", "# [B, T, V]", "# [B, S, V]"),
+        ("models/transformer.py", "# [B*k, 1, d_model]", "# [B, 1, d_model]"),
+        ("models/transformer_state.py", "# [N, B, h, S, d_k]", "# [N, B*k, h, S, d_v]"),
+        ("models/attention_maps.py", "# [N, B*k, h, 1, S]", "# [N, B*k, h, 1, t]"),
+        ("models/base.py", "# [B, S, d_model]", "# [S, B, d_model]"),
+    ],
+)
+def test_a_planted_false_comment_is_found(file: str, true: str, planted: str) -> None:
+    path = PACKAGE / file
+    assert true in SOURCES[path]
+    faults = shape_faults(SOURCES | {path: SOURCES[path].replace(true, planted)}, sizes, run)
+    assert any(fault.startswith(path.name) for fault in faults)
+
+
+def test_a_comment_on_a_line_that_never_runs_is_found() -> None:
+    path = PACKAGE / "nn/masks.py"
+    unused = "\n\ndef unused() -> None:\n    x = 1  # [B, S]\n"
+    faults = shape_faults(SOURCES | {path: SOURCES[path] + unused}, sizes, run)
+    assert len(faults) == 1
+    assert "was never met" in faults[0]
+
+
+def test_a_comment_on_nothing_that_has_a_shape_is_found() -> None:
+    path = PACKAGE / "nn/masks.py"
+    faults = shape_faults(SOURCES | {path: SOURCES[path] + "\nimport math  # [B, S]\n"}, sizes, run)
+    assert len(faults) == 1
+    assert "on nothing that has a shape" in faults[0]
