@@ -16,9 +16,9 @@ seeds = st.integers(0, 2**31 - 1)
 
 
 @st.composite
-def model_configs(draw: st.DrawFn, **fixed: Any) -> ModelConfig:
+def model_configs(draw: st.DrawFn, /, **fixed: Any) -> ModelConfig:
     """Small models of every kind; heads need not divide the width."""
-    drawn = {
+    drawn: dict[str, Any] = {
         "vocab_size": VOCAB_SIZE,
         "n_layers": draw(st.integers(1, 3)),
         "d_model": 2 * draw(st.integers(1, 8)),
@@ -35,7 +35,7 @@ def model_configs(draw: st.DrawFn, **fixed: Any) -> ModelConfig:
 
 
 @st.composite
-def models(draw: st.DrawFn, **fixed: Any) -> Transformer:
+def models(draw: st.DrawFn, /, **fixed: Any) -> Transformer:
     """Build such a model without dropout, in float64, so that only a real difference shows."""
     config = draw(model_configs(**fixed))
     return build_model(config, seed=draw(seeds)).double().eval()

@@ -7,7 +7,7 @@ torch is loaded only by what computes with it.
 import importlib
 from typing import TYPE_CHECKING, Any
 
-from transduce.errors import ConfigError, TransduceError
+from transduce.errors import ConfigError, InputError, TransduceError
 
 if TYPE_CHECKING:
     from transduce.config.load import load_config
@@ -19,6 +19,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Config",
     "ConfigError",
+    "InputError",
     "Seq2Seq",
     "TransduceError",
     "__version__",

@@ -70,7 +70,7 @@ def torch_transformer(config: ModelConfig) -> nn.Transformer:
 
 def attention_pairs(theirs: nn.MultiheadAttention, ours: MultiHeadAttention) -> Pairs:
     projections = (ours.w_q, ours.w_k, ours.w_v)
-    pairs = [(theirs.in_proj_weight, torch.cat([w.weight for w in projections]))]
+    pairs: Pairs = [(theirs.in_proj_weight, torch.cat([w.weight for w in projections]))]
     pairs.append((theirs.out_proj.weight, ours.w_o.weight))
     if ours.w_o.bias is not None:
         pairs.append((theirs.in_proj_bias, torch.cat([w.bias for w in projections])))
@@ -104,9 +104,9 @@ def layer_pairs(theirs: Any, ours: EncoderLayer | DecoderLayer) -> Pairs:
 
 def all_pairs(theirs: nn.Transformer, ours: Transformer) -> Pairs:
     pairs: Pairs = []
-    for their_layer, our_layer in zip(theirs.encoder.layers, ours.encoder, strict=True):
-        pairs += layer_pairs(their_layer, our_layer)
-    for their_layer, our_layer in zip(theirs.decoder.layers, ours.decoder, strict=True):
+    their_layers = [*theirs.encoder.layers, *theirs.decoder.layers]
+    our_layers: list[EncoderLayer | DecoderLayer] = [*ours.encoder, *ours.decoder]
+    for their_layer, our_layer in zip(their_layers, our_layers, strict=True):
         pairs += layer_pairs(their_layer, our_layer)
     for stack, norm in (
         (theirs.encoder, ours.encoder_norm),
@@ -161,15 +161,16 @@ def check_same_outputs_and_gradients(
 
     upstream = torch.randn(our_logits.shape, generator=torch.Generator().manual_seed(seed))
     upstream /= upstream.norm()
-    (our_logits * upstream).sum().backward()
+    torch.autograd.backward((our_logits * upstream).sum())
     our_embedding_gradient = ours.embedding.weight.grad
     ours.embedding.weight.grad = None
-    (their_logits * upstream).sum().backward()
+    torch.autograd.backward((their_logits * upstream).sum())
     torch.testing.assert_close(
         our_embedding_gradient, ours.embedding.weight.grad, rtol=0, atol=1e-5
     )
     with torch.no_grad():
         for parameter in (*ours.parameters(), *theirs.parameters()):
+            assert parameter.grad is not None
             parameter.copy_(parameter.grad)  # so that the pairing of weights pairs gradients
     for their_gradient, our_gradient in all_pairs(theirs, ours):
         torch.testing.assert_close(our_gradient, their_gradient, rtol=0, atol=1e-5)

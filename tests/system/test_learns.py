@@ -49,7 +49,7 @@ def train(model: Transformer, task: Callable[[list[int]], list[int]]) -> None:
         logits = model(src, tgt_in)
         loss = cross_entropy(logits.flatten(0, 1), tgt.flatten(), ignore_index=PAD_ID)
         optimiser.zero_grad()
-        loss.backward()
+        torch.autograd.backward(loss)
         optimiser.step()
         schedule.step()
 

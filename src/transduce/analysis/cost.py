@@ -13,7 +13,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.utils.flop_counter import FlopCounterMode
 
 from transduce.config.schema import ModelConfig
-from transduce.models.build import build_model
+from transduce.models.build import assemble
 from transduce.models.transformer import Transformer
 from transduce.nn.sublayer import AddNorm
 
@@ -52,7 +52,7 @@ class Cost:
 def cost_of(config: ModelConfig, *, length: int) -> Cost:
     """Count the cost of one source and one target token in sentences of `length` tokens."""
     with torch.device("meta"):
-        model = build_model(config)
+        model = assemble(config)
         ids = torch.zeros(1, length, dtype=torch.long)
     with FlopCounterMode(display=False) as counter:
         model(ids, ids)

@@ -1,4 +1,4 @@
-"""From settings to a model with fresh weights."""
+"""From settings to a model."""
 
 import torch
 from torch import nn
@@ -18,12 +18,13 @@ def build_model(config: ModelConfig, *, seed: int = 0) -> Transformer:
     """Build the model on torch's current default device; equal seeds give equal weights."""
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(seed)
-        model = _assemble(config)
+        model = assemble(config)
         initialise(model)
     return model
 
 
-def _assemble(c: ModelConfig) -> Transformer:
+def assemble(c: ModelConfig) -> Transformer:
+    """Put a model together whose weights are still to be drawn or loaded."""
     add_norm = PreNorm if c.norm == "pre" else PostNorm
     positions = LearnedPositions if c.positions == "learned" else SinusoidalPositions
     parts = Parts(

@@ -1,0 +1,124 @@
+"""On a CUDA device the model computes what it computes on the CPU, with every kernel torch may pick."""
+
+import pytest
+import torch
+from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.testing import assert_close
+
+from tests.drawing import VOCAB_SIZE, random_ids
+from transduce import build_model
+from transduce.config.schema import ModelConfig
+from transduce.models.transformer import Transformer
+from transduce.nn.attention import attend_as_written, attend_fused
+from transduce.text.special_ids import PAD_ID
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+
+LENGTHS = [17, 1, 9, 32]
+# Relative rounding of a product in each type, with room for the order of the sums.
+TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
+
+
+def small_model(**changes: object) -> Transformer:
+    shape = {
+        "vocab_size": VOCAB_SIZE,
+        "n_layers": 2,
+        "d_model": 64,
+        "d_ff": 128,
+        "h": 4,
+        "p_drop": 0.0,
+    }
+    return build_model(ModelConfig.model_validate(shape | changes))
+
+
+def sentences() -> tuple[Tensor, Tensor]:
+    return random_ids(LENGTHS, seed=1).cuda(), random_ids(LENGTHS[::-1], seed=2).cuda()
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+@pytest.mark.parametrize("d_v", [32, 16])
+@pytest.mark.parametrize("causal", [False, True])
+@pytest.mark.parametrize(
+    "backend", [None, SDPBackend.EFFICIENT_ATTENTION, SDPBackend.CUDNN_ATTENTION, SDPBackend.MATH]
+)
+def test_every_kernel_is_eq_1_and_survives_rows_that_may_look_nowhere(
+    dtype: torch.dtype, d_v: int, causal: bool, backend: SDPBackend | None
+) -> None:
+    if backend is SDPBackend.CUDNN_ATTENTION and dtype is torch.float32:
+        pytest.skip("cuDNN's attention has no float32")
+    generator = torch.Generator("cuda").manual_seed(0)
+    q, k = torch.randn(2, 4, 3, 24, 32, generator=generator, device="cuda", dtype=dtype)
+    v = torch.randn(4, 3, 24, d_v, generator=generator, device="cuda", dtype=dtype)
+    allowed = torch.rand(4, 1, 1, 24, generator=generator, device="cuda") < 0.7
+    allowed[1] = False
+    for tensor in (q, k, v):
+        tensor.requires_grad_()
+    upstream = torch.randn(4, 3, 24, d_v, generator=generator, device="cuda", dtype=dtype)
+    with sdpa_kernel([backend] if backend else list(SDPBackend.__members__.values())[1:]):
+        fused = attend_fused(q, k, v, allowed=allowed, causal=causal)
+        fused_gradients = torch.autograd.grad(fused, (q, k, v), upstream)
+    written, _ = attend_as_written(q, k, v, allowed=allowed, causal=causal)
+    written_gradients = torch.autograd.grad(written, (q, k, v), upstream)
+    assert (fused[1] == 0).all()
+    for ours, theirs in zip((written, *written_gradients), (fused, *fused_gradients), strict=True):
+        scale = ours.float().norm()
+        assert (ours - theirs).float().norm() <= TOLERANCE[dtype] * scale
+
+
+def test_cuda_computes_what_the_cpu_computes() -> None:
+    model = small_model()
+    src, tgt = sentences()
+    on_cpu = model(src.cpu(), tgt.cpu())
+    assert_close(model.cuda()(src, tgt).cpu(), on_cpu, rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_cached_steps_equal_uncached_decoding(norm: str) -> None:
+    model = small_model(norm=norm).cuda().eval()
+    src, tgt = sentences()
+    whole = model(src, tgt)
+    state = model.start(model.encode(src), max_steps=tgt.size(1))
+    for t in range(tgt.size(1)):
+        logits, state = model.step(tgt[:, t, None].expand(-1, 1 + t % 3), state)
+        for beam in range(1 + t % 3):
+            assert_close(logits[:, beam], whole[:, t], rtol=0, atol=1e-5)
+        beams = torch.arange(1 + (t + 1) % 3, device="cuda") % (1 + t % 3)
+        state = state.select(beams.expand(len(LENGTHS), -1))
+
+
+@pytest.mark.parametrize("autocast", [False, True])
+@pytest.mark.parametrize("norm", ["post", "pre"])
+def test_the_compiled_training_forward_is_one_graph_with_the_same_result(
+    autocast: bool, norm: str
+) -> None:
+    torch.compiler.reset()
+    model = small_model(norm=norm).cuda()
+    src, tgt = sentences()
+    compiled = torch.compile(model, fullgraph=True)
+    results = []
+    for run in (model, compiled):
+        model.zero_grad()
+        with torch.autocast("cuda", torch.bfloat16, enabled=autocast):
+            logits = run(src, tgt).float()
+        torch.autograd.backward(logits.square().mean())
+        gradients = [p.grad.clone() for p in model.parameters() if p.grad is not None]
+        results.append([logits.detach(), *gradients])
+    tolerance = TOLERANCE[torch.bfloat16 if autocast else torch.float32]
+    for eager, graph in zip(*results, strict=True):
+        assert (graph - eager).norm() <= tolerance * eager.norm()
+
+
+@pytest.mark.parametrize("dtype", TOLERANCE)
+def test_a_sentence_of_only_padding_gives_no_nan(dtype: torch.dtype) -> None:
+    model = small_model().cuda()
+    src, tgt = sentences()
+    src[2] = PAD_ID
+    with torch.autocast("cuda", dtype, enabled=dtype is torch.bfloat16):
+        logits = model(src, tgt).float()
+    torch.autograd.backward(logits.square().mean())
+    assert logits.isfinite().all()
+    assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())

@@ -1,0 +1,40 @@
+import subprocess
+import sys
+
+import pytest
+
+import transduce
+
+
+def test_the_public_names() -> None:
+    assert transduce.__all__ == [
+        "Config",
+        "ConfigError",
+        "InputError",
+        "Seq2Seq",
+        "TransduceError",
+        "__version__",
+        "build_model",
+        "load_config",
+    ]
+    assert all(hasattr(transduce, name) for name in transduce.__all__)
+    assert set(transduce.__all__) <= set(dir(transduce))
+
+
+def test_an_unknown_name_is_an_attribute_error() -> None:
+    with pytest.raises(AttributeError, match="no attribute 'translate_everything'"):
+        _ = transduce.translate_everything
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        "import transduce",
+        "import transduce; transduce.load_config('big', ['model.h=8'])",
+        "import transduce.cli.app",
+        "import transduce.config.load, transduce.config.presets",
+    ],
+)
+def test_torch_is_not_loaded_until_something_computes(use: str) -> None:
+    check = f"{use}\nimport sys\nassert 'torch' not in sys.modules"
+    assert subprocess.run([sys.executable, "-c", check], check=False).returncode == 0
