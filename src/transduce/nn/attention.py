@@ -13,7 +13,7 @@ class Attend(Protocol):
     """Eq. 1, however computed: softmax(q k^T / sqrt(d_k)) v.
 
     `allowed` is True where a query may look and broadcasts to [B, h, T, S]; None allows all.
-    `causal` lets position i look only at positions ≤ i. A query that may look nowhere gets zeros.
+    `causal` lets position i look only at positions ≤ i. Every query must be able to look somewhere.
     """
 
     def __call__(
@@ -64,8 +64,6 @@ def attend_as_written(
     if allowed is not None:
         scores = scores.masked_fill(~allowed, -math.inf)
     weights = scores.softmax(dim=-1)  # [B, h, T, S]
-    if allowed is not None:  # a row of only −∞ came out of the softmax as NaN
-        weights = weights.masked_fill(~allowed, 0.0)
     context = F.dropout(weights, p_drop) @ v  # [B, h, T, d_v]
     return context, weights
 

@@ -5,8 +5,14 @@ from torch import Tensor
 
 
 def padding_allowed(ids: Tensor, pad_id: int) -> Tensor:
-    """Every query may look at every real token."""
-    return (ids != pad_id)[:, None, None, :]  # [B, 1, 1, S]
+    """Every query may look at every real token.
+
+    A sentence of only padding may look at all of it: a softmax over nothing would be NaN in one
+    kernel, 0 in another and a plain mean in a third.
+    """
+    real = ids != pad_id  # [B, S]
+    allowed = real | ~real.any(dim=1, keepdim=True)  # [B, S]
+    return allowed[:, None, None, :]  # [B, 1, 1, S]
 
 
 def causal_allowed(length: int, *, device: torch.device | None = None) -> Tensor:
