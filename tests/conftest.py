@@ -1,4 +1,4 @@
-"""Settings for all tests: the same examples on every run, and no time limit on a shared machine.
+"""Settings for all tests: the same examples on every run, and no deadlines: no test is a timing.
 
 `pytest --hypothesis-profile explore` draws new and more examples instead.
 """

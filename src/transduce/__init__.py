@@ -35,10 +35,12 @@ _HOME = {
 }
 
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOME:
-        raise AttributeError(f"module 'transduce' has no attribute {name!r}")
-    return getattr(importlib.import_module(_HOME[name]), name)
+if not TYPE_CHECKING:  # to a type checker, a name that is not above does not exist
+
+    def __getattr__(name: str) -> Any:
+        if name not in _HOME:
+            raise AttributeError(f"module 'transduce' has no attribute {name!r}")
+        return getattr(importlib.import_module(_HOME[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -35,8 +35,16 @@ def test_every_preset_survives_yaml(name: str, tmp_path: Path) -> None:
 
 def test_the_yaml_explains_every_setting() -> None:
     text = to_yaml(Config())
-    assert all(f"  {name.partition('.')[2]}: " in text for name in setting_names())
-    assert text.count("# ") == len(setting_names()) + len(Config.model_fields)
+    assert all(f" {name.partition('.')[2]}: " in text for name in setting_names())
+    follow = ["d_k", "d_v"]
+    assert text.count("# ") == len(setting_names()) + len(Config.model_fields) + len(follow)
+
+
+def test_head_widths_go_on_following_after_a_round_trip(tmp_path: Path) -> None:
+    path = written(tmp_path, to_yaml(load_config("base")))
+    assert load_config(path, ["model.h=4"]).model.d_k == 128
+    path = written(tmp_path, to_yaml(load_config("base_dk16")))
+    assert load_config(path, ["model.h=4"]).model.d_k == 16
 
 
 def test_a_file_may_start_from_a_preset(tmp_path: Path) -> None:
@@ -64,6 +72,11 @@ def test_numbers_may_be_written_as_people_write_them(tmp_path: Path) -> None:
         ("preset: bsae", "no preset named 'bsae' (did you mean base?)"),
         ("model: !!python/object/apply:os.getcwd []", "could not determine a constructor"),
         ("model: \x00", "special characters are not allowed"),
+        ("a: &a [x]\nmodel: {h: *a}", "line 2: settings take no aliases"),
+        ("model: {h: 2001-13-45}", "cannot be read as settings (month must be in 1..12)"),
+        ("model: {h: !!timestamp x}", "cannot be read as settings"),
+        ("model: " + "[" * 3000, "cannot be read as settings"),
+        ("model: {h: " + "9" * 5000 + "}", "cannot be read as settings"),
     ],
 )
 def test_a_broken_file_is_one_clear_line(tmp_path: Path, text: str, message: str) -> None:

@@ -2,6 +2,7 @@ import torch
 from hypothesis import given
 from torch import Tensor
 from torch.testing import assert_close
+from torch.utils.hooks import RemovableHandle
 
 from tests.drawing import models, padded_ids
 from transduce.models.attention_maps import attention_maps
@@ -27,18 +28,29 @@ def test_maps_have_every_layer_and_head_and_look_only_where_they_may(
         assert_close(weights.sum(dim=-1), torch.ones_like(weights[..., 0]), rtol=0, atol=1e-12)
 
 
-@given(model=models(n_layers=1), src=padded_ids(sentences=2), tgt=padded_ids(sentences=2))
+@given(model=models(), src=padded_ids(sentences=2), tgt=padded_ids(sentences=2))
 def test_maps_are_the_weights_that_made_the_output(
     model: Transformer, src: Tensor, tgt: Tensor
 ) -> None:
-    """Rebuild the cross-attention's output from its map: swapped or stale weights would show."""
-    attention = model.decoder[0].cross_attention
-    outputs: list[Tensor] = []
-    hook = attention.w_o.register_forward_pre_hook(
-        lambda _, arguments: outputs.append(arguments[0])
-    )
+    """Rebuild what every attention passed on from its map: swapped or stale weights would show."""
+    values: list[Tensor] = []
+    contexts: list[Tensor] = []
+    hooks: list[RemovableHandle] = []
+    attentions = [layer.self_attention for layer in model.encoder]
+    for layer in model.decoder:
+        attentions += [layer.self_attention, layer.cross_attention]
+    for attention in attentions:
+        hooks += [
+            attention.w_v.register_forward_hook(lambda *call: values.append(call[2])),
+            attention.w_o.register_forward_pre_hook(lambda _, inputs: contexts.append(inputs[0])),
+        ]
     maps = attention_maps(model, src, tgt)
-    hook.remove()
-    _, values = attention.keys_values(model.encode(src).states)
-    rebuilt = (maps.cross[0] @ values).transpose(1, 2).flatten(2)
-    assert_close(rebuilt, outputs[0], rtol=0, atol=1e-11)
+    for hook in hooks:
+        hook.remove()
+    in_order = [*maps.encoder]
+    for own, cross in zip(maps.decoder, maps.cross, strict=True):
+        in_order += [own, cross]
+    for weights, value, context in zip(in_order, values, contexts, strict=True):
+        heads = value.view(*value.shape[:2], weights.size(1), -1).transpose(1, 2)
+        rebuilt = (weights @ heads).transpose(1, 2).flatten(2)
+        assert_close(rebuilt, context, rtol=0, atol=1e-11)

@@ -1,5 +1,6 @@
 """What must hold of the whole model, whatever its sizes."""
 
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -77,18 +78,38 @@ def test_fused_and_written_out_attention_give_one_model(
     assert_close(model(src, tgt), written_out, rtol=0, atol=1e-11)
 
 
-def test_embeddings_and_sub_layers_are_dropped_in_training_only() -> None:
-    model = build_model(ModelConfig(vocab_size=VOCAB_SIZE, n_layers=2, p_drop=0.25))
+@pytest.mark.parametrize("setting", ["p_drop", "p_drop_attention", "p_drop_ff"])
+def test_each_dropout_setting_reaches_its_place_and_no_other(setting: str) -> None:
+    config = {"vocab_size": VOCAB_SIZE, "n_layers": 2, "d_model": 16, "h": 2, "d_ff": 8}
+    rates = {"p_drop": 0.0, "p_drop_attention": 0.0, "p_drop_ff": 0.0, setting: 0.5}
+    model = build_model(ModelConfig.model_validate(config | rates)).train()
+    layer = model.decoder[0]
+    found = (layer.add_norm_2.dropout.p, layer.cross_attention.p_drop, layer.feed_forward.dropout.p)
+    assert found == tuple(rates.values())
+    model.dropout.p = 0.0  # leaves the embeddings whole, to see the layers alone
+    ids = torch.randint(4, VOCAB_SIZE, (3, 9))
+    first, second = model(ids, ids), model(ids, ids)
+    assert not torch.equal(first, second)
+
+
+def test_embeddings_of_source_and_target_are_dropped_in_training_only() -> None:
+    model = build_model(ModelConfig(vocab_size=VOCAB_SIZE, n_layers=1, p_drop=0.25))
     ids = torch.randint(4, VOCAB_SIZE, (8, 30))
     inputs: list[Tensor] = []
-    model.encoder[0].register_forward_pre_hook(lambda _, arguments: inputs.append(arguments[0]))
-    assert not torch.equal(model.train()(ids, ids), model(ids, ids))
-    assert torch.equal(model.eval()(ids, ids), model(ids, ids))
-    assert abs((inputs[0] == 0).float().mean().item() - 0.25) < 0.02
-    assert (inputs[-1] != 0).all()
+    for layer in (model.encoder[0], model.decoder[0]):
+        layer.register_forward_pre_hook(lambda _, arguments: inputs.append(arguments[0]))
+    model.train()(ids, ids)
+    model.eval()(ids, ids)
+    for dropped in inputs[:2]:
+        assert abs((dropped == 0).float().mean().item() - 0.25) < 0.02
+    for whole in inputs[2:]:
+        assert (whole != 0).all()
 
 
 def test_source_target_and_output_share_one_matrix() -> None:
     model = build_model(ModelConfig(vocab_size=VOCAB_SIZE, n_layers=1))
     shapes = [tuple(parameter.shape) for parameter in model.parameters()]
     assert shapes.count((VOCAB_SIZE, 512)) == 1
+    states, ids = torch.randn(4, 512), torch.arange(VOCAB_SIZE)
+    rows = model.embedding(ids) / 512**0.5
+    assert_close(model.embedding.logits(states), states @ rows.T)

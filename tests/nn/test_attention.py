@@ -1,3 +1,4 @@
+import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
@@ -6,6 +7,7 @@ from torch.testing import assert_close
 
 from tests.drawing import seeds
 from transduce.nn.attention import (
+    Attend,
     AttentionRecorder,
     MultiHeadAttention,
     attend_as_written,
@@ -45,15 +47,13 @@ def test_fused_attention_is_eq_1(inputs: tuple[Tensor, ...], masked: bool) -> No
         assert_close(ours, theirs, rtol=0, atol=1e-11)
 
 
-@given(inputs=attention_inputs(), masked=st.booleans())
-def test_causal_fused_attention_is_causal_eq_1(inputs: tuple[Tensor, ...], masked: bool) -> None:
+@given(inputs=attention_inputs())
+def test_causal_fused_attention_is_causal_eq_1(inputs: tuple[Tensor, ...]) -> None:
     q, k, v, _ = inputs
     t = min(q.size(2), k.size(2))
     q, k, v = q[:, :, :t], k[:, :, :t], v[:, :, :t]
-    mask = (torch.arange(t) == 0) | (torch.rand(q.size(0), 1, 1, t) < 0.7) if masked else None
-    fused = attend_fused(q, k, v, allowed=mask, causal=True)
-    written, weights = attend_as_written(q, k, v, allowed=mask, causal=True)
-    assert_close(fused, written, rtol=0, atol=1e-12)
+    written, weights = attend_as_written(q, k, v, causal=True)
+    assert_close(attend_fused(q, k, v, causal=True), written, rtol=0, atol=1e-12)
     assert (weights.triu(diagonal=1) == 0).all()
 
 
@@ -98,9 +98,21 @@ def test_heads_are_separate_attentions_side_by_side(
     assert_close(attention(x, memory), expected, rtol=0, atol=1e-12)
 
 
-def test_weights_are_dropped_only_in_training() -> None:
+@pytest.mark.parametrize("attend", [attend_fused, AttentionRecorder()])
+def test_weights_are_dropped_only_in_training(attend: Attend) -> None:
     torch.manual_seed(0)
     attention = MultiHeadAttention(8, 2, d_k=4, d_v=4, p_drop=0.5)
     x = torch.randn(2, 6, 8)
-    assert not torch.equal(attention.train()(x, x), attention(x, x))
-    assert torch.equal(attention.eval()(x, x), attention(x, x))
+    first, second = (attention.train()(x, x, attend=attend) for _ in range(2))
+    assert not torch.equal(first, second)
+    first, second = (attention.eval()(x, x, attend=attend) for _ in range(2))
+    assert torch.equal(first, second)
+
+
+@given(inputs=attention_inputs())
+def test_dropout_is_on_the_weights(inputs: tuple[Tensor, ...]) -> None:
+    q, k, v, allowed = inputs
+    torch.manual_seed(0)
+    dropped, weights = attend_as_written(q, k, v, allowed=allowed, p_drop=0.5)
+    torch.manual_seed(0)
+    assert torch.equal(dropped, torch.nn.functional.dropout(weights, 0.5) @ v)

@@ -35,6 +35,20 @@ def test_embeddings_and_logits_start_with_variance_near_1() -> None:
     assert model.embedding.logits(states).var().item() == pytest.approx(1, abs=0.05)
 
 
+def test_matrices_start_with_the_variance_their_widths_ask_for() -> None:
+    c = ModelConfig(vocab_size=3000, n_layers=1, d_k=16, d_v=32, positions="learned")
+    weights = dict(build_model(c).named_parameters())
+    glorot_ff, glorot_o = 2 / (c.d_model + c.d_ff), 2 / (c.d_model + c.h * c.d_v)
+    expected = {"table": 1 / c.d_model, "embedding.weight": 1 / c.d_model}
+    expected |= {f"{name}.weight": 1 / c.d_model for name in ("w_q", "w_k", "w_v")}
+    expected |= {"w_o.weight": glorot_o, "w_1.weight": glorot_ff, "w_2.weight": glorot_ff}
+    for ending, variance in expected.items():
+        matching = [weight for name, weight in weights.items() if name.endswith(ending)]
+        assert matching
+        for weight in matching:
+            assert weight.var().item() == pytest.approx(variance, rel=0.05), ending
+
+
 def test_every_weight_is_drawn_here_and_biases_start_at_0() -> None:
     """Weights that nobody drew would still hold what the memory held: make that NaN."""
     from transduce.nn.init import initialise

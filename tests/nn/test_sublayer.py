@@ -33,6 +33,21 @@ def test_pre_norm_is_its_formula(seed: int, p_drop: float) -> None:
     assert torch.equal(ours, theirs)
 
 
+def test_layer_norm_adds_what_the_original_implementation_added() -> None:
+    assert PostNorm(8, p_drop=0.0).norm.eps == PreNorm(8, p_drop=0.0).norm.eps == 1e-6
+
+
+def test_feed_forward_drops_after_the_relu_in_training_only() -> None:
+    feed_forward = FeedForward(6, 10, p_drop=0.5)
+    x = torch.randn(3, 5, 6)
+    torch.manual_seed(0)
+    ours = feed_forward(x)
+    torch.manual_seed(0)
+    inner = F.dropout(F.relu(feed_forward.w_1(x)), 0.5)
+    assert torch.equal(ours, feed_forward.w_2(inner))
+    assert torch.equal(feed_forward.eval()(x), feed_forward.w_2(feed_forward.w_1(x).relu()))
+
+
 @given(seed=seeds)
 def test_feed_forward_is_two_convolutions_of_kernel_size_1(seed: int) -> None:
     torch.manual_seed(seed)

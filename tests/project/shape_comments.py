@@ -1,8 +1,8 @@
 """Compares the shape comments in the code with the tensors of a real run.
 
 A comment such as `# [B, h, T, d_k]` ends the line of an assignment, a `return`, a parameter or a
-field. Names of sizes are bound as the run meets them, and one name means one number within a call;
-those in `sizes` mean the same everywhere. A product such as `B*k` gives its one unknown factor.
+field. `sizes` says which numbers a name may stand for; within one call, or one object, it stands
+for one of them. A product such as `B*k` gives its one factor that is not known yet.
 """
 
 import ast
@@ -18,9 +18,10 @@ from typing import Any
 
 from torch import Tensor
 
-SHAPE = re.compile(r"^#\s*\[([^\]]+)\]\s*$")
+SHAPE = re.compile(r"#\s*\[([^\]]*)\]\s*")
 KINDS = ("field", "parameter", "return", "assignment")
-Sizes = dict[str, int]
+Sizes = dict[str, set[int]]
+Bound = dict[str, int]
 
 
 @dataclass(frozen=True)
@@ -72,8 +73,10 @@ def shape_faults(
 def _claims(path: Path, text: str) -> Iterator[Claim | str]:
     comments = {}
     for token in tokenize.generate_tokens(io.StringIO(text).readline):
-        if token.type == tokenize.COMMENT and (match := SHAPE.match(token.string)):
-            comments[token.start[0]] = tuple(part.strip() for part in match[1].split(","))
+        if token.type == tokenize.COMMENT and token.string.lstrip("# ").startswith("["):
+            match = SHAPE.fullmatch(token.string)
+            inside = match[1] if match else ""  # a shape with more beside it matches no tensor
+            comments[token.start[0]] = tuple(part.strip() for part in inside.split(","))
     tree = ast.parse(text)
     for line, dims in comments.items():
         subject = _subject(tree, line)
@@ -118,7 +121,7 @@ class _Tracer:
         claims = self.by_file.get(frame.f_code.co_filename)
         if claims is None:
             return None
-        bound = dict(self.sizes(Path(frame.f_code.co_filename)))
+        bound: Bound = {}
         for claim in claims:
             if claim.kind == "parameter" and claim.first == frame.f_code.co_firstlineno:
                 self._check(claim, frame.f_locals[claim.name], bound)
@@ -150,42 +153,41 @@ class _Tracer:
 
     def _check_fields(self, value: Any) -> None:
         classes = {(kind.__name__, kind.__module__) for kind in type(value).__mro__}
-        bound: dict[Path, Sizes] = {}
+        bound: Bound = {}
         for claim in self.fields:
             module = ".".join(claim.path.with_suffix("").parts[-3:])
             if (claim.owner, module) in classes:
-                sizes = bound.setdefault(claim.path, dict(self.sizes(claim.path)))
-                self._check(claim, getattr(value, claim.name), sizes)
+                self._check(claim, getattr(value, claim.name), bound)
 
-    def _check(self, claim: Claim, value: Any, bound: Sizes) -> None:
+    def _check(self, claim: Claim, value: Any, bound: Bound) -> None:
         self.report.checked.add(claim)
         if not isinstance(value, Tensor):
             self.report.faults.append(f"{claim}: {claim.name} is no tensor")
-        elif not matches(claim.dims, tuple(value.shape), bound):
+        elif not matches(claim.dims, tuple(value.shape), bound, self.sizes(claim.path)):
             self.report.faults.append(f"{claim}: {claim.name} is {list(value.shape)}")
 
 
-def matches(dims: tuple[str, ...], shape: tuple[int, ...], bound: Sizes) -> bool:
+def matches(dims: tuple[str, ...], shape: tuple[int, ...], bound: Bound, sizes: Sizes) -> bool:
     """Compare a comment with a shape, binding names that are not known yet."""
     return len(dims) == len(shape) and all(
-        _fits(dim, size, bound) for dim, size in zip(dims, shape, strict=True)
+        _fits(dim, size, bound, sizes) for dim, size in zip(dims, shape, strict=True)
     )
 
 
-def _fits(dim: str, size: int, bound: Sizes) -> bool:
+def _fits(dim: str, size: int, bound: Bound, sizes: Sizes) -> bool:
     known, unknown = 1, []
     for factor in dim.split("*"):
         if factor.isdecimal():
             known *= int(factor)
         elif factor in bound:
             known *= bound[factor]
-        elif factor.isidentifier():
-            unknown.append(factor)
+        elif len(sizes.get(factor, ())) == 1:
+            known *= min(sizes[factor])
         else:
-            return False
+            unknown.append(factor)
     if not unknown:
         return size == known
-    if len(unknown) > 1 or size % known:
+    if len(unknown) > 1 or size % known or size // known not in sizes.get(unknown[0], ()):
         return False
     bound[unknown[0]] = size // known
     return True

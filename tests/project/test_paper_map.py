@@ -3,7 +3,6 @@
 import ast
 import importlib
 import re
-from functools import reduce
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,8 @@ PAPER_MAP = (ROOT / "docs" / "PAPER_MAP.md").read_text(encoding="utf-8")
 
 def map_faults(text: str) -> list[str]:
     faults = []
-    for row in re.findall(r"^\| (?!paper|---)(.*) \|$", text, re.MULTILINE):
-        cells = [cell.strip() for cell in row.split("|")]
+    for row in re.findall(r"^\|(?! paper|---)(.*)$", text, re.MULTILINE):
+        cells = [cell.strip() for cell in row.strip(" |").split("|")]
         if len(cells) != 4:
             faults.append(f"{row}: not four cells")
             continue
@@ -30,7 +29,7 @@ def map_faults(text: str) -> list[str]:
 def exists(symbol: str) -> bool:
     module, _, name = symbol.rpartition(".")
     try:
-        reduce(getattr, [name], importlib.import_module(module))
+        getattr(importlib.import_module(module), name)
     except (ImportError, AttributeError):
         return False
     return True

@@ -20,14 +20,21 @@ SOURCES = {
 }
 
 # All different, so that no two names can be mistaken for one another.
-SHAPE: Sizes = {"N": 2, "h": 4, "d_k": 6, "d_v": 8, "d_model": 10, "d_ff": 12, "V": 23}
-LENGTHS: Sizes = {"max_steps": 11, "max_positions": 32}
-BATCH: Sizes = {"B": 5, "S": 7, "T": 9}
+SHAPE = {"N": 2, "h": 4, "d_k": 6, "d_v": 8, "d_model": 10, "d_ff": 12, "V": 23}
+LENGTHS = {"max_steps": 11, "max_positions": 32}
+BATCH = {"B": 5, "S": 7, "T": 9}
 
 
 def sizes(path: Path) -> Sizes:
-    """In `nn`, B, S and T are whatever a part is called with; in `models` they are the batch's."""
-    return SHAPE | LENGTHS | (BATCH if path.parent.name == "models" else {})
+    """In `models` the names are the batch's; the parts in `nn` are called with more than it.
+
+    A search calls them with B*k sentences of one position, with k queries a sentence, and with
+    the one to three keys that it has so far.
+    """
+    always = {name: {size} for name, size in (SHAPE | LENGTHS | BATCH).items()}
+    if path.parent.name == "models":
+        return always | {"k": {1, 3}, "t": {1, 2, 3}}
+    return always | {"B": {5, 15}, "S": {7, 9, 1, 2, 3}, "T": {7, 9, 1, 3}}
 
 
 def run() -> None:
@@ -69,6 +76,8 @@ def test_every_shape_comment_is_true() -> None:
         ("nn/attention.py", "# [B, h, T, S]", "# [B, h, S, T]"),
         ("nn/attention.py", "# [T, T]", "# [T, T, T]"),
         ("nn/feed_forward.py", "# [B, T, d_ff]", "# [B, T, d_model]"),
+        ("nn/feed_forward.py", "# [B, T, ", "# [T, B, "),
+        ("nn/feed_forward.py", "# [B, T, d_ff]", "# [B, T, d_ff] inside"),
         ("nn/positions.py", "# [max_positions, d_model]", "# [d_model, max_positions]"),
         ("nn/embedding.py", "# [B, T, V]", "# [B, V, T]"),
         ("models/transformer.py", "# [B, T, V]", "# [B, S, V]"),

@@ -16,7 +16,7 @@ def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]
         capture_output=True,
         text=True,
         check=False,
-        env=os.environ | environment,  # noqa: TID251 - the tests pass their own on
+        env=os.environ | {"COLUMNS": "80"} | environment,  # noqa: TID251 - the tests pass their own on
     )
 
 
@@ -63,7 +63,11 @@ def test_presets_are_listed_whole_in_80_columns() -> None:
         (("describe", "base", "--set", "model.d_modle=1"), "did you mean model.d_model?"),
         (("describe", "base", "--set", "model.h=7"), "model.h=7 does not divide"),
         (("describe", "base", "--length", "5000"), "longer than model.max_positions=1024"),
+        (("describe", "base", "--length", "9" * 20), "--length"),
         (("describe", "base", "--lenght", "5"), "--lenght"),
+        (("describe", "base", "--set", "model.max_positions=" + "9" * 12), "model.max_positions="),
+        (("describe", "x" * 5000), "no preset or file named 'xxx"),
+        (("describe", ""), "no preset or file named ''"),
         (("describe", "no/such/file.yaml"), "cannot read no/such/file.yaml"),
         (("describe",), "PRESET|CONFIG.yaml"),
         (("descrbe", "base"), "descrbe"),
@@ -88,6 +92,30 @@ def test_debug_shows_the_traceback(arguments: tuple[str, ...]) -> None:
     assert result.returncode == 1
     assert "Traceback" in result.stderr
     assert "ConfigError: no preset or file named 'bse'" in result.stderr
+
+
+def test_a_file_name_is_shown_as_it_is(tmp_path: Path) -> None:
+    path = tmp_path / "[red]mine[bold].yaml"
+    path.write_text("preset: tiny")
+    assert "[red]mine[bold].yaml" in run("describe", str(path), COLUMNS="500").stdout
+
+
+def test_lengths_beyond_the_default_can_be_described() -> None:
+    result = run("describe", "tiny", "--set", "model.max_positions=4096", "--length", "2000")
+    assert result.returncode == 0
+
+
+def test_a_full_disk_is_one_line() -> None:
+    with Path("/dev/full").open("w") as full:
+        result = subprocess.run(
+            [sys.executable, "-m", "transduce", "presets"],
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+        )
+    assert result.returncode == 2
+    assert result.stderr == "transduce: cannot write the output: No space left on device\n"
 
 
 def test_a_terminal_without_unicode_still_gets_its_table() -> None:

@@ -13,7 +13,7 @@ import typer
 import transduce
 from transduce.cli.describe import describe
 from transduce.cli.presets import presets
-from transduce.errors import TransduceError
+from transduce.errors import InputError, TransduceError
 
 app = typer.Typer(
     name="transduce",
@@ -49,6 +49,11 @@ def main() -> None:
     arguments, debug = _without_debug(sys.argv[1:])
     try:
         code = app(arguments, standalone_mode=False)
+        sys.stdout.flush()
+    except OSError as fault:
+        if debug:
+            raise
+        _fail(InputError(f"cannot write the output: {fault.strerror}"))
     except (TransduceError, typer.TyperException) as mistake:
         if debug:
             raise

@@ -23,7 +23,8 @@ def describe(
         ),
     ] = None,
     length: Annotated[
-        int, typer.Option("--length", min=1, help="Tokens a sentence, source and target.")
+        int,
+        typer.Option("--length", min=1, max=100_000, help="Tokens a sentence, source and target."),
     ] = 32,
     as_yaml: Annotated[
         bool,
@@ -44,8 +45,9 @@ def describe(
     from transduce.config.presets import base
 
     cost = cost_of(config.model, length=length)
-    base_cost = cost_of(base().model, length=length)
-    console = Console(highlight=False)
+    reaching = base().with_changes({"model": {"max_positions": max(length, 1024)}})
+    base_cost = cost_of(reaching.model, length=length)
+    console = Console(highlight=False, markup=False, emoji=False)
     console.print(_headline(source, config))
     console.print(_table(cost, base_cost))
     console.print(_footnotes(cost, length))

@@ -1,6 +1,8 @@
 """Settings from a preset or a YAML file, with changes from `--set`, and back to YAML."""
 
+import os
 import re
+import reprlib
 from collections.abc import Hashable, Sequence
 from pathlib import Path
 from typing import Any
@@ -38,14 +40,18 @@ def parse_override(override: str) -> Tree:
 
 
 def to_yaml(config: Config) -> str:
-    """Write every setting with its description; `load_config` reads it back to the same thing."""
+    """Write every setting with its description; `load_config` reads it back to the same thing.
+
+    A setting that follows from others is written as a comment, so that it goes on following them.
+    """
     lines = []
     for section_name, section_field in Config.model_fields.items():
         lines += [f"# {section_field.description}", f"{section_name}:"]
         section = getattr(config, section_name)
         for name, field in type(section).model_fields.items():
             entry = yaml.safe_dump({name: getattr(section, name)}).strip()
-            lines += [f"  # {field.description}", f"  {entry}"]
+            follows = field.default_factory and name not in section.model_fields_set
+            lines += [f"  # {field.description}", f"  # {entry}" if follows else f"  {entry}"]
         lines.append("")
     return "\n".join(lines)
 
@@ -54,9 +60,9 @@ def _starting_point(source: str | Path) -> Tree:
     if source in PRESETS:
         return preset_named(str(source)).model_dump(exclude_unset=True)
     path = Path(source)
-    if not path.exists() and not path.suffix:
+    if not str(source) or (not path.suffix and not os.path.lexists(path)):
         raise ConfigError(
-            f"no preset or file named {str(source)!r}{nearest(str(source), PRESETS)}; "
+            f"no preset or file named {reprlib.repr(str(source))}{nearest(str(source), PRESETS)}; "
             "'transduce presets' lists the presets"
         )
     tree = _parse(_read(path), origin=str(path))
@@ -77,7 +83,16 @@ def _read(path: Path) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain YAML, but `1e-9` is a number, and a key given twice is an error."""
+    """Plain YAML, but `1e-9` is a number, a key given twice is an error, and so is an alias.
+
+    Aliases of aliases are how a few lines grow to fill the memory, and settings need none.
+    """
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        if self.check_event(yaml.AliasEvent):
+            mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
+            raise yaml.composer.ComposerError(problem="settings take no aliases", problem_mark=mark)
+        return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
         mapping = super().construct_mapping(node, deep=deep)
@@ -101,5 +116,7 @@ def _parse(text: str, *, origin: str) -> Any:
     except yaml.MarkedYAMLError as malformed:
         line = f" line {malformed.problem_mark.line + 1}" if malformed.problem_mark else ""
         raise ConfigError(f"{origin}{line}: {malformed.problem}") from malformed
-    except yaml.YAMLError as malformed:
-        raise ConfigError(f"{origin}: {' '.join(str(malformed).split())}") from malformed
+    except (yaml.YAMLError, ValueError, AttributeError, RecursionError) as malformed:
+        # Besides its own errors the library lets through those of the types it builds, like dates.
+        reason = " ".join(str(malformed).split())
+        raise ConfigError(f"{origin}: cannot be read as settings ({reason})") from malformed

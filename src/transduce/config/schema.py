@@ -5,6 +5,7 @@ remembers which were given, so a copy with changes works those out again.
 """
 
 import difflib
+import reprlib
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal, Self
 
@@ -20,7 +21,7 @@ class _Section(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
-Count = Annotated[int, Field(ge=1)]
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Share = Annotated[float, Field(ge=0, lt=1)]
 
 
@@ -33,7 +34,10 @@ class ModelConfig(_Section):
     """The model of §3; with the training section, the columns of Table 3."""
 
     vocab_size: int = Field(
-        default=37_000, ge=4, description="vocabulary entries, shared by source and target (§3.4)"
+        default=37_000,
+        ge=4,
+        le=10_000_000,
+        description="vocabulary entries, shared by source and target (§3.4)",
     )
     n_layers: Count = Field(
         default=6, description="N: layers of the encoder; as many again of the decoder (§3.1)"
@@ -98,7 +102,7 @@ class TrainingConfig(_Section):
     """The training of §5, as far as Table 3 varies it."""
 
     eps_ls: Share = Field(default=0.1, description="ε_ls: label smoothing (§5.4)")
-    steps: Count = Field(default=100_000, description="optimiser steps (§5.2)")
+    steps: int = Field(default=100_000, ge=1, le=10**12, description="optimiser steps (§5.2)")
 
 
 class Config(_Section):
@@ -160,6 +164,7 @@ def _section_class(annotation: Any) -> type[_Section]:
 def _complaints(invalid: ValidationError) -> Iterator[str]:
     for error in invalid.errors(include_url=False):
         name = ".".join(str(part) for part in error["loc"])
+        found = reprlib.repr(error["input"])
         match error["type"]:
             case "default_factory_not_called":
                 pass  # follows from a setting that is complained about already
@@ -170,7 +175,7 @@ def _complaints(invalid: ValidationError) -> Iterator[str]:
                 yield str(error["ctx"]["error"])
             case "model_type":
                 section = name or "the settings"
-                yield f"{section} must be names with values below them: found {error['input']!r}"
+                yield f"{section} must be names with values below them: found {found}"
             case _:
                 rule = error["msg"].replace("Input should be", "must be")
-                yield f"{name}={error['input']!r}: {rule}"
+                yield f"{name}={found}: {rule}"

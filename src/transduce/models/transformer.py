@@ -71,19 +71,16 @@ class DecoderLayer(nn.Module):
         def look_back(x: Tensor) -> Tensor:
             rows = x.flatten(0, 1)[:, None]  # [B*k, 1, d_model]
             k, v = state.append(layer, *self.self_attention.keys_values(rows))
-            return self.self_attention.query(rows, k, v, attend=attend).view_as(
-                x
-            )  # [B, k, d_model]
+            context = self.self_attention.query(rows, k, v, attend=attend)  # [B*k, 1, d_model]
+            return context.view_as(x)  # [B, k, d_model]
 
-        def look_at_memory(x: Tensor) -> Tensor:
+        def look_at_memory(x: Tensor) -> Tensor:  # one sentence's hypotheses are k queries to it
             k, v = state.memory_keys[layer], state.memory_values[layer]
             allowed = state.memory_allowed
             return self.cross_attention.query(x, k, v, allowed=allowed, attend=attend)
 
         x = self.add_norm_1(x, look_back)
-        x = self.add_norm_2(
-            x, look_at_memory
-        )  # a sentence's hypotheses are k queries to one memory
+        x = self.add_norm_2(x, look_at_memory)
         x = self.add_norm_3(x, self.feed_forward)
         return x
 

@@ -61,6 +61,7 @@ class TransformerState:
 
     def keep(self, sentences: Tensor) -> Self:
         """Drop the sentences that are not named."""
+        assert sentences.dtype == torch.long, "sentences are named by their index"
         k = self.keys.size(1) // self.memory_keys.size(1)
         beams = torch.arange(k, device=sentences.device)
         kept = self._with_rows((sentences[:, None] * k + beams).flatten())

@@ -12,8 +12,8 @@ from transduce.nn.masks import causal_allowed
 class Attend(Protocol):
     """Eq. 1, however computed: softmax(q k^T / sqrt(d_k)) v.
 
-    `allowed` is True where a query may look and broadcasts to [B, h, T, S]; None allows all.
-    `causal` lets position i look only at positions ≤ i. Every query must be able to look somewhere.
+    `allowed` is True where a query may look and broadcasts to [B, h, T, S]; None allows all. Every
+    query must be able to look somewhere. `causal`, instead, lets position i look at positions ≤ i.
     """
 
     def __call__(
@@ -40,8 +40,6 @@ def attend_fused(
     p_drop: float = 0.0,
 ) -> Tensor:
     """Eq. 1 in one kernel, which never writes the weights to memory."""
-    if causal and allowed is not None:  # the kernel takes one or the other
-        causal, allowed = False, allowed & causal_allowed(q.size(-2), device=q.device)
     return F.scaled_dot_product_attention(
         q, k, v, attn_mask=allowed, dropout_p=p_drop, is_causal=causal
     )  # [B, h, T, d_v]
@@ -57,9 +55,9 @@ def attend_as_written(
     p_drop: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
     """Eq. 1 step by step. Returns (context, weights), the weights before any dropout."""
+    assert not (causal and allowed is not None), "causal or allowed, not both"
     if causal:
-        past = causal_allowed(q.size(-2), device=q.device)  # [T, T]
-        allowed = past if allowed is None else allowed & past
+        allowed = causal_allowed(q.size(-2), device=q.device)  # [T, T]
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))  # [B, h, T, S]
     if allowed is not None:
         scores = scores.masked_fill(~allowed, -math.inf)

@@ -6,15 +6,17 @@ from torch import Tensor, nn
 from transduce.errors import InputError
 
 
-def sinusoids(length: int, d_model: int) -> Tensor:
+def sinusoids(max_positions: int, d_model: int) -> Tensor:
     """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(same).
 
     Float32 angles would lose digits far from the start, and not every device has float64.
     """
-    pos = torch.arange(length, dtype=torch.float64, device="cpu")
+    pos = torch.arange(max_positions, dtype=torch.float64, device="cpu")
     two_i = torch.arange(0, d_model, 2, dtype=torch.float64, device="cpu")
     angles = pos[:, None] / 10000.0 ** (two_i / d_model)
-    return torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1).float()  # [T, d_model]
+    return (
+        torch.stack([angles.sin(), angles.cos()], dim=-1).flatten(1).float()
+    )  # [max_positions, d_model]
 
 
 class Positions(nn.Module):
