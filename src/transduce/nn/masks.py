@@ -7,8 +7,8 @@ from torch import Tensor
 def padding_allowed(ids: Tensor, pad_id: int) -> Tensor:
     """Every query may look at every real token.
 
-    A sentence of only padding may look at all of it: a softmax over nothing would be NaN in one
-    kernel, 0 in another and a plain mean in a third.
+    A sentence of only padding may look at all of it: a softmax over nothing is NaN as written, 0 in
+    most kernels and neither in cuDNN's.
     """
     real = ids != pad_id  # [B, S]
     allowed = real | ~real.any(dim=1, keepdim=True)  # [B, S]
