@@ -10,9 +10,12 @@ import pytest
 import transduce
 
 
-def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
+def run(
+    *arguments: str, folder: Path | None = None, **environment: str
+) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "transduce", *arguments],
+        cwd=folder,
         capture_output=True,
         text=True,
         check=False,
@@ -30,7 +33,7 @@ def test_the_installed_command_is_the_module() -> None:
 def test_help_names_every_command(arguments: tuple[str, ...]) -> None:
     result = run(*arguments)
     assert result.returncode == 0
-    assert all(f"  {command} " in result.stdout for command in ("describe", "presets"))
+    assert all(f"  {command} " in result.stdout for command in ("describe", "presets", "data"))
 
 
 def test_describe_shows_the_exact_size_with_and_without_biases() -> None:

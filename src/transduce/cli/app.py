@@ -11,6 +11,8 @@ from typing import Annotated, NoReturn
 import typer
 
 import transduce
+from transduce.cli.data_catalog import get_corpus, list_corpora
+from transduce.cli.data_check import check_corpus
 from transduce.cli.describe import describe
 from transduce.cli.presets import presets
 from transduce.errors import InputError, TransduceError
@@ -23,6 +25,11 @@ app = typer.Typer(
 )
 app.command()(describe)
 app.command()(presets)
+data = typer.Typer(rich_markup_mode=None)
+data.command("check")(check_corpus)
+data.command("list")(list_corpora)
+data.command("get")(get_corpus)
+app.add_typer(data, name="data")
 
 
 @app.callback(invoke_without_command=True)
@@ -37,6 +44,13 @@ def root(
     if version:
         typer.echo(f"transduce {transduce.__version__}")
         raise typer.Exit
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+@data.callback(invoke_without_command=True)
+def data_help(context: typer.Context) -> None:
+    """Look at corpora, and get public ones."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 

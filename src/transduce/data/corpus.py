@@ -1,0 +1,204 @@
+"""Parallel text as a stream: two files line by line, a TSV with two columns, or JSON lines.
+
+Lines end at LF or CR LF and nowhere else: other characters that a program might take for a line's
+end (U+2028, form feed, NUL) are part of the text. A byte-order mark at the start is dropped.
+`survey` reads everything once before any work is spent on it, so that a fault in the last line is
+found first.
+"""
+
+import bz2
+import gzip
+import json
+import lzma
+import zlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from io import BufferedIOBase
+from pathlib import Path
+from typing import NamedTuple
+
+from transduce.errors import InputError
+
+BLOCK_BYTES = 1 << 20
+MAX_LINE_BYTES = 1 << 24
+
+
+class Pair(NamedTuple):
+    """A sentence and its translation."""
+
+    src: str
+    tgt: str
+
+
+@dataclass(frozen=True)
+class TwoFiles:
+    """Line n of one file is the translation of line n of the other."""
+
+    src: Path
+    tgt: Path
+
+
+@dataclass(frozen=True)
+class Tsv:
+    """Each line is a sentence, a tab and its translation."""
+
+    path: Path
+
+
+@dataclass(frozen=True)
+class JsonLines:
+    """Each line is an object with the sentence and its translation in two named fields."""
+
+    path: Path
+    src: str
+    tgt: str
+
+
+Source = TwoFiles | Tsv | JsonLines
+
+
+def survey(source: Source) -> int:
+    """Read everything, raise on the first fault, and return the number of pairs."""
+    if isinstance(source, TwoFiles):
+        n_src, n_tgt = (sum(1 for _ in read_lines(path)) for path in (source.src, source.tgt))
+        if n_src != n_tgt:
+            raise InputError(
+                f"{source.tgt} has {n_tgt:,} lines but {source.src} has {n_src:,}: "
+                "parallel files must match line by line"
+            )
+        return n_src
+    return sum(1 for _ in read_pairs(source))
+
+
+def read_pairs(source: Source) -> Iterator[Pair]:
+    """Stream the pairs of a source."""
+    match source:
+        case TwoFiles():
+            yield from map(Pair, read_lines(source.src), read_lines(source.tgt))
+        case Tsv():
+            for number, line in enumerate(read_lines(source.path), start=1):
+                yield _split_columns(line, f"{source.path} line {number:,}")
+        case JsonLines():
+            for number, line in enumerate(read_lines(source.path), start=1):
+                yield _pick_fields(line, source, f"{source.path} line {number:,}")
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """Stream a file's lines, plain or compressed, without their ends."""
+    lines_before = 0
+    for block in _blocks(path):
+        try:
+            text = block.decode()
+        except UnicodeDecodeError as undecodable:
+            raise _not_utf_8(path, block, undecodable.start, lines_before) from undecodable
+        if lines_before == 0:
+            text = text.removeprefix("\ufeff")
+        lines = text.split("\n")
+        if not lines[-1]:  # what follows the last line's end
+            lines.pop()
+        lines_before += len(lines)
+        yield from (line.removesuffix("\r") for line in lines)
+    if lines_before == 0:
+        raise InputError(f"{path} is empty")
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    """Stream whole lines, about a megabyte at a time."""
+    rest = b""
+    try:
+        with _opened(path) as stream:
+            while chunk := stream.read(BLOCK_BYTES):
+                rest += chunk
+                end = rest.rfind(b"\n") + 1
+                if end:
+                    yield rest[:end]
+                    rest = rest[end:]
+                elif len(rest) > MAX_LINE_BYTES:
+                    raise InputError(
+                        f"{path} has a line of over {MAX_LINE_BYTES:,} bytes: is it text?"
+                    )
+    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as damaged:
+        raise InputError(f"{path} is damaged or cut short: {damaged}") from damaged
+    except OSError as unreadable:
+        reason = unreadable.strerror or unreadable
+        raise InputError(f"cannot read {path}: {reason}") from unreadable
+    if rest:
+        yield rest
+
+
+def _opened(path: Path) -> BufferedIOBase:
+    match path.suffix:
+        case ".gz":
+            return gzip.open(path)
+        case ".xz":
+            return lzma.open(path)
+        case ".bz2":
+            return bz2.open(path)
+        case ".zst":
+            return _ZstandardFile(path)
+        case _:
+            return path.open("rb")
+
+
+class _ZstandardFile(BufferedIOBase):
+    """Reads a .zst; the library's own reader takes one that is cut short for whole."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._library = import_module("zstandard")
+        except ImportError:
+            raise InputError(f"{path}: install the package zstandard to read .zst") from None
+        self._packed = path.open("rb")
+        self._frame = self._library.ZstdDecompressor().decompressobj()
+        self._ended = True  # between frames
+
+    def read(self, size: int | None = -1) -> bytes:
+        """Return some bytes, or none at the end."""
+        text = b""
+        while not text:
+            packed = self._packed.read(size)
+            if not packed:
+                if not self._ended:
+                    raise EOFError("the last frame has no end")
+                return b""
+            while packed:
+                if self._ended:
+                    self._frame = self._library.ZstdDecompressor().decompressobj()
+                try:
+                    text += self._frame.decompress(packed)
+                except self._library.ZstdError as damaged:
+                    raise EOFError(str(damaged)) from damaged
+                packed, self._ended = self._frame.unused_data, self._frame.eof
+        return text
+
+    def close(self) -> None:
+        """Close the file."""
+        self._packed.close()
+        super().close()
+
+
+def _not_utf_8(path: Path, block: bytes, position: int, lines_before: int) -> InputError:
+    line = lines_before + block.count(b"\n", 0, position) + 1
+    byte = position - block.rfind(b"\n", 0, position)
+    return InputError(f"{path} line {line:,} byte {byte:,}: not UTF-8; convert the file to UTF-8")
+
+
+def _split_columns(line: str, place: str) -> Pair:
+    columns = line.split("\t")
+    if len(columns) != 2:
+        raise InputError(f"{place}: {len(columns)} columns instead of two with a tab between them")
+    return Pair(*columns)
+
+
+def _pick_fields(line: str, source: JsonLines, place: str) -> Pair:
+    try:
+        entry = json.loads(line)
+    except (ValueError, RecursionError) as malformed:
+        raise InputError(f"{place}: not JSON: {malformed}") from malformed
+    if not isinstance(entry, dict):
+        raise InputError(f"{place}: not an object with fields")
+    for name in (source.src, source.tgt):
+        if not isinstance(entry.get(name), str):
+            raise InputError(f"{place}: no text in field {name!r}; the fields are {list(entry)}")
+    return Pair(entry[source.src], entry[source.tgt])

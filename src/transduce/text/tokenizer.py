@@ -1,0 +1,126 @@
+"""Subwords: text to ids and back, in one JSON file that the `tokenizers` library reads too.
+
+`bpe` (the paper's, §5.1), `unigram` and `wordpiece` learn their pieces over the bytes of UTF-8, so
+no text is unknown to them and every text comes back exactly: as its NFC form, or byte for byte
+where normalisation is off. `whitespace` takes text that is already cut: its pieces are what stands
+between spaces, joins written as `@@ ` are undone on decoding, and a piece that training never saw
+becomes unknown.
+"""
+
+import json
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any, Literal, Self
+
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
+from tokenizers import Tokenizer as Backend
+
+from transduce.errors import InputError
+from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+
+Kind = Literal["bpe", "unigram", "wordpiece", "whitespace"]
+
+UNKNOWN = "< unk >"
+SPECIALS = {"< pad >": PAD_ID, UNKNOWN: UNK_ID, "< bos >": BOS_ID, "< eos >": EOS_ID}
+"""The first four entries of every vocabulary. No text encodes to them: no piece has a space."""
+
+BETWEEN_WORDS = Regex(r" ?[\p{L}\p{M}]+| ?\p{N}+| ?[^\s\p{L}\p{M}\p{N}]+|\s+")
+"""Pieces stay within a word with the space before it, a number, a run of signs or of spaces."""
+
+
+class Tokenizer:
+    """Cuts text into the pieces of one vocabulary, shared by source and target."""
+
+    def __init__(self, backend: Backend) -> None:
+        if any(backend.token_to_id(name) != special for name, special in SPECIALS.items()):
+            raise InputError(f"not a vocabulary of transduce: it must start with {list(SPECIALS)}")
+        self._backend = backend
+        self._is_cut = isinstance(backend.model, models.WordLevel)
+
+    @classmethod
+    def learn(
+        cls, lines: Iterable[str], *, kind: Kind = "bpe", vocab_size: int, normalise: bool = True
+    ) -> Self:
+        """Learn a vocabulary of at most vocab_size entries from lines of both languages."""
+        backend, trainer = _untrained(kind, vocab_size)
+        if normalise:
+            backend.normalizer = normalizers.NFC()
+        backend.train_from_iterator(lines, trainer)
+        # As added tokens the special names would be found in text; as plain entries they are not.
+        description = json.loads(backend.to_str()) | {"added_tokens": []}
+        return cls(Backend.from_str(json.dumps(description)))
+
+    @classmethod
+    def load(cls, path: Path) -> Self:
+        """Read what `save` wrote."""
+        try:
+            return cls(Backend.from_str(path.read_text(encoding="utf-8")))
+        except OSError as unreadable:
+            raise InputError(f"cannot read {path}: {unreadable.strerror}") from unreadable
+        except InputError as foreign:
+            raise InputError(f"{path}: {foreign}") from foreign
+        except Exception as malformed:  # the library raises nothing narrower
+            raise InputError(f"{path} is not a tokenizer: {malformed}") from malformed
+
+    def save(self, path: Path) -> None:
+        """Write the one file."""
+        path.write_text(self._backend.to_str(pretty=True), encoding="utf-8")
+
+    def with_dropout(self, p: float) -> Self:
+        """Return a copy that skips each merge with probability p (BPE-dropout), for training."""
+        if not isinstance(self._backend.model, models.BPE):
+            raise InputError("BPE-dropout needs a vocabulary of kind bpe")
+        copy = Backend.from_str(self._backend.to_str())
+        copy.model.dropout = p
+        return type(self)(copy)
+
+    def __len__(self) -> int:
+        return self._backend.get_vocab_size()
+
+    def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
+        """Turn texts into ids, without beginning or end."""
+        return [encoding.ids for encoding in self._backend.encode_batch_fast(texts)]
+
+    def decode_batch(self, ids: Iterable[Sequence[int]]) -> list[str]:
+        """Turn ids back into texts; padding, beginning and end leave no trace."""
+        silent = (PAD_ID, BOS_ID, EOS_ID)
+        spoken = [[token for token in row if token not in silent] for row in ids]
+        texts: list[str] = self._backend.decode_batch(spoken, skip_special_tokens=False)
+        return [_joined(text) for text in texts] if self._is_cut else texts
+
+    def tokens(self, ids: Iterable[int]) -> list[str]:
+        """Name the pieces, as the vocabulary writes them."""
+        return [self._backend.id_to_token(token) or UNKNOWN for token in ids]
+
+
+def _untrained(kind: Kind, vocab_size: int) -> tuple[Backend, Any]:
+    train: Any = trainers  # the library leaves its trainers untyped
+    common = {"vocab_size": vocab_size, "special_tokens": list(SPECIALS), "show_progress": False}
+    if kind == "whitespace":
+        backend = Backend(models.WordLevel(unk_token=UNKNOWN))
+        backend.pre_tokenizer = pre_tokenizers.Split(" ", "removed")
+        return backend, train.WordLevelTrainer(**common)
+    common["initial_alphabet"] = sorted(pre_tokenizers.ByteLevel.alphabet())
+    unmarked = {"continuing_subword_prefix": ""}  # the space is in the piece: no need of ##
+    match kind:
+        case "bpe":
+            model: models.Model = models.BPE()
+            trainer = train.BpeTrainer(**common)
+        case "unigram":
+            model, trainer = models.Unigram(), train.UnigramTrainer(unk_token=UNKNOWN, **common)
+        case "wordpiece":
+            model = models.WordPiece(unk_token=UNKNOWN, max_input_chars_per_word=2**31, **unmarked)
+            trainer = train.WordPieceTrainer(**unmarked, **common)
+    backend = Backend(model)
+    backend.pre_tokenizer = pre_tokenizers.Sequence(
+        [
+            pre_tokenizers.Split(BETWEEN_WORDS, "isolated"),
+            pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
+        ]
+    )
+    backend.decoder = decoders.ByteLevel()
+    return backend, trainer
+
+
+def _joined(text: str) -> str:
+    return text.replace("@@ ", "").removesuffix("@@")

@@ -1,0 +1,133 @@
+import json
+import unicodedata
+from functools import cache
+from pathlib import Path
+
+import pytest
+import tokenizers
+from hypothesis import given
+from hypothesis import strategies as st
+
+from transduce.errors import InputError
+from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from transduce.text.tokenizer import SPECIALS, Kind, Tokenizer
+
+LINES = [
+    "The old house stands near the river.",
+    "Das alte Haus steht am Fluss.",
+    "Ein schöner Tag beginnt früh, 1999 oder 2024.",
+    "日本語には空白がない。",
+    "한국어 문장도 있습니다.",
+] * 20
+BYTE_KINDS: list[Kind] = ["bpe", "unigram", "wordpiece"]
+
+# Plain letters, signs, spaces of all kinds, emoji, accents apart from their letters, other scripts.
+texts = st.text(max_size=40) | st.text(
+    "aé\u0065\u0301\u0300 \t\n\r\u2028\u00a0\x00\ufeff한글ᄒ日本\U0001f469\u200d🙂<>⟨⟩@#Ġ",
+    max_size=40,
+)
+
+
+@cache
+def learned(kind: Kind, *, normalise: bool = True) -> Tokenizer:
+    return Tokenizer.learn(LINES, kind=kind, vocab_size=450, normalise=normalise)
+
+
+@pytest.mark.parametrize("kind", BYTE_KINDS)
+@given(text=texts)
+def test_any_text_comes_back_as_its_nfc_form(kind: Kind, text: str) -> None:
+    tokenizer = learned(kind)
+    assert tokenizer.decode_batch(tokenizer.encode_batch([text])) == [
+        unicodedata.normalize("NFC", text)
+    ]
+
+
+@pytest.mark.parametrize("kind", BYTE_KINDS)
+@given(text=texts)
+def test_without_normalisation_any_text_comes_back_byte_for_byte(kind: Kind, text: str) -> None:
+    tokenizer = learned(kind, normalise=False)
+    assert tokenizer.decode_batch(tokenizer.encode_batch([text])) == [text]
+
+
+@pytest.mark.parametrize("kind", [*BYTE_KINDS, "whitespace"])
+@given(text=texts | st.sampled_from(list(SPECIALS)))
+def test_no_text_encodes_to_padding_beginning_or_end(kind: Kind, text: str) -> None:
+    [ids] = learned(kind).encode_batch([text])
+    assert not {PAD_ID, BOS_ID, EOS_ID} & set(ids)
+    assert kind == "whitespace" or UNK_ID not in ids
+
+
+@pytest.mark.parametrize("kind", BYTE_KINDS)
+def test_letters_that_go_together_become_one_piece(kind: Kind) -> None:
+    tokenizer = learned(kind)
+    [ids] = tokenizer.encode_batch(["the old house"])
+    assert len(ids) < len("the old house")
+    assert len(tokenizer) <= 450
+
+
+@pytest.mark.parametrize("kind", [*BYTE_KINDS, "whitespace"])
+def test_a_saved_tokenizer_reads_back_the_same_also_for_the_library(
+    kind: Kind, tmp_path: Path
+) -> None:
+    path = tmp_path / "tokenizer.json"
+    learned(kind).save(path)
+    expected = learned(kind).encode_batch(LINES[:5])
+    assert Tokenizer.load(path).encode_batch(LINES[:5]) == expected
+    theirs = tokenizers.Tokenizer.from_file(str(path))
+    assert [theirs.encode(line).ids for line in LINES[:5]] == expected
+
+
+@pytest.mark.parametrize("kind", ["bpe", "wordpiece", "whitespace"])  # unigram's sums vary in order
+def test_learning_again_gives_the_same_file(kind: Kind, tmp_path: Path) -> None:
+    for name in ("first", "again"):
+        Tokenizer.learn(iter(LINES), kind=kind, vocab_size=450).save(tmp_path / name)
+    assert (tmp_path / "first").read_bytes() == (tmp_path / "again").read_bytes()
+
+
+def test_text_that_is_cut_already_keeps_its_pieces_and_is_rejoined() -> None:
+    tokenizer = Tokenizer.learn(
+        ["ein scho@@ ener tag", "ein tag"], kind="whitespace", vocab_size=99
+    )
+    encoded = tokenizer.encode_batch(["ein scho@@ ener tag", "tag nacht", "ein scho@@"])
+    assert [tokenizer.tokens(ids) for ids in encoded] == [
+        ["ein", "scho@@", "ener", "tag"],
+        ["tag", "< unk >"],
+        ["ein", "scho@@"],
+    ]
+    assert tokenizer.decode_batch(encoded) == ["ein schoener tag", "tag < unk >", "ein scho"]
+
+
+def test_special_ids_leave_no_trace_in_text() -> None:
+    tokenizer = learned("bpe")
+    [ids] = tokenizer.encode_batch(["the river"])
+    assert tokenizer.decode_batch([[BOS_ID, *ids, EOS_ID, PAD_ID]]) == ["the river"]
+
+
+def test_dropout_cuts_words_smaller_and_still_comes_back() -> None:
+    whole, dropped = learned("bpe"), learned("bpe").with_dropout(0.9)
+    [ids], [pieces] = whole.encode_batch([LINES[0]]), dropped.encode_batch([LINES[0]])
+    assert len(pieces) > len(ids)
+    assert whole.decode_batch([pieces]) == [LINES[0]]
+    assert whole.encode_batch([LINES[0]]) == [ids]
+    with pytest.raises(InputError, match="needs a vocabulary of kind bpe"):
+        learned("unigram").with_dropout(0.1)
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"\xff", b'{"model": null}', b"[" * 10_000])
+def test_a_file_that_is_no_tokenizer_is_refused(content: bytes, tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.json"
+    path.write_bytes(content)
+    with pytest.raises(InputError, match=r"tokenizer\.json is not a tokenizer"):
+        Tokenizer.load(path)
+
+
+def test_a_foreign_vocabulary_and_a_missing_file_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "tokenizer.json"
+    learned("bpe").save(path)
+    description = json.loads(path.read_text())
+    description["model"]["vocab"]["< pad >"] = 1
+    path.write_text(json.dumps(description))
+    with pytest.raises(InputError, match=r"must start with"):
+        Tokenizer.load(path)
+    with pytest.raises(InputError, match=r"cannot read .*none: No such file"):
+        Tokenizer.load(tmp_path / "none")
