@@ -14,4 +14,4 @@ class ConfigError(TransduceError):
 
 
 class InputError(TransduceError):
-    """Data handed to a model does not fit it."""
+    """A file, a corpus, a vocabulary or a sequence is not what it must be."""

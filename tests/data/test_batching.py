@@ -41,39 +41,63 @@ def test_no_batch_exceeds_its_budget_unless_it_is_one_long_sentence(
         assert padded <= max_tokens or batch.size == 1
 
 
-@given(corpus=corpora(), world=st.integers(1, 9))
-def test_shares_are_disjoint_and_cover_everything_in_equally_many_steps(
-    corpus: tuple[Lengths, Lengths], world: int
-) -> None:
-    epoch_plan = plan(corpus)
-    shares = [
-        epoch_plan.share(step, rank=rank, world=world)
-        for step in range(epoch_plan.steps(world))
-        for rank in range(world)
+def shares(epoch_plan: Plan, world: int, *, done: int = 0) -> list[list[NDArray[np.int64]]]:
+    """What each process takes, step by step."""
+    return [
+        [epoch_plan.share(first, rank=rank, world=world) for rank in range(world)]
+        for first in range(done, len(epoch_plan), world)
     ]
-    assert sorted(np.concatenate(shares).tolist()) == list(range(corpus[0].size))
+
+
+@given(corpus=corpora(), world=st.integers(1, 9), max_tokens=st.integers(1, 300))
+def test_shares_are_disjoint_cover_everything_and_keep_the_budget(
+    corpus: tuple[Lengths, Lengths], world: int, max_tokens: int
+) -> None:
+    steps = shares(plan(corpus, max_tokens=max_tokens), world)
+    taken = [share for step in steps for share in step]
+    assert sorted(np.concatenate(taken).tolist()) == list(range(corpus[0].size))
+    for share in taken:
+        padded = max(side[share].max(initial=0) * share.size for side in corpus)
+        assert padded <= max_tokens or share.size == 1
+    for step in steps:
+        idle = sum(share.size == 0 for share in step)
+        assert idle == 0 or sum(share.size for share in step) < 2 * world
 
 
 @given(corpus=corpora(), worlds=st.tuples(st.integers(1, 5), st.integers(1, 5)), data=st.data())
 def test_another_number_of_processes_goes_on_where_the_first_stopped(
     corpus: tuple[Lengths, Lengths], worlds: tuple[int, int], data: st.DataObject
 ) -> None:
-    """Stop after a whole number of steps of both, and nothing is missed or met twice."""
     epoch_plan = plan(corpus)
     before, after = worlds
-    common = before * after
-    done = common * data.draw(st.integers(0, len(epoch_plan) // common))
-    taken = [
-        epoch_plan.share(step, rank=rank, world=before)
-        for step in range(done // before)
-        for rank in range(before)
-    ]
-    taken += [
-        epoch_plan.share(step, rank=rank, world=after)
-        for step in range(done // after, epoch_plan.steps(after))
-        for rank in range(after)
-    ]
-    assert sorted(np.concatenate(taken).tolist()) == list(range(corpus[0].size))
+    steps = data.draw(st.integers(0, len(epoch_plan) // before))
+    taken = shares(epoch_plan, before)[:steps] + shares(epoch_plan, after, done=steps * before)
+    found = np.concatenate([share for step in taken for share in step])
+    assert sorted(found.tolist()) == list(range(corpus[0].size))
+
+
+@given(corpus=corpora(), max_tokens=st.integers(50, 300))
+def test_batches_are_as_full_as_their_neighbour_allows(
+    corpus: tuple[Lengths, Lengths], max_tokens: int
+) -> None:
+    """Two batches that fit into one together would have been one."""
+    src, tgt = corpus
+    count = len(plan(corpus, max_tokens=max_tokens))
+    least = max(int(side.sum()) for side in corpus) / max_tokens
+    most = int(np.maximum(src, tgt).max()) * src.size / max_tokens
+    assert least <= count <= 2 * most + 1
+
+
+@pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.int32, np.int64])
+def test_the_type_of_the_lengths_changes_nothing(kind: type[np.integer]) -> None:
+    src, tgt = np.arange(1, 200) % 30 + 1, np.arange(1, 200) % 17 + 1
+    expected = plan((src, tgt)).sentences
+    assert np.array_equal(plan((src.astype(kind), tgt.astype(kind))).sentences, expected)
+
+
+def test_an_empty_corpus_has_no_batches() -> None:
+    empty = np.array([], dtype=np.int64)
+    assert len(plan((empty, empty))) == 0
 
 
 @given(corpus=corpora(), seed=st.integers(-(2**70), 2**70), epoch=st.integers(0, 10**6))

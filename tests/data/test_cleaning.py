@@ -37,6 +37,9 @@ def faults(
         ("Yes.", "Jawohl, gewiss.", "kept"),
         ("(1) 23.45 - 67/89 ... 10:30", "(1) 23,45 – 67/89 … 10.30", cleaning.NO_LETTERS),
         ("This is a sentence.", "Это русское предложение.", cleaning.SCRIPT),
+        ("Это русское предложение.", "Das ist ein Satz.", cleaning.SCRIPT),
+        ("1 - 2 - 3 - 4 - 5 - 6", "eins bis sechs, also sechs", cleaning.NO_LETTERS),
+        ("kurz " * 100, "lang " * 201, cleaning.LONG),
         ("Dies ist ein Satz über Größe.", "Das ist ein Satz über Größe, ja.", "kept"),
         ("Moscow (Москва) is a city.", "Moskau (Москва) ist eine Stadt.", "kept"),
         ("A good sentence in 2024.", "Ein guter Satz in 2024.", "kept"),
@@ -64,13 +67,21 @@ def test_accents_written_apart_are_letters_of_any_script() -> None:
     assert faults(Pair("a\u0301e\u0301i\u0301 b", "a\u0301e\u0301i\u0301 c")) == ["kept"]
 
 
+def test_spelling_in_code_points_and_outer_spaces_hide_no_duplicate() -> None:
+    composed, apart = (
+        Pair("A caf\u00e9.", "Ein Caf\u00e9."),
+        Pair("A cafe\u0301. ", "Ein Cafe\u0301."),
+    )
+    assert faults(composed, apart) == ["kept", cleaning.DUPLICATE]
+
+
 def test_held_out_sentences_are_dropped_whichever_side_they_are_on() -> None:
     pairs = (
         Pair("One two.", "Eins zwei."),
         Pair("Three four.", "Drei vier."),
         Pair("Five.", "Fünf."),
     )
-    found = faults(*pairs, held_out=("One two.", "Drei vier."))
+    found = faults(*pairs, held_out=(" One two.", "Drei vier.\t"))
     assert found == [cleaning.HELD_OUT, cleaning.HELD_OUT, "kept"]
 
 

@@ -10,6 +10,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
+from transduce.data import corpus
 from transduce.data.corpus import (
     JsonLines,
     Pair,
@@ -78,6 +79,21 @@ def test_pairs_stay_aligned(
     entries = [json.dumps({"en": pair.src, "de": pair.tgt, "n": 1}) for pair in pairs]
     (folder / "c.jsonl").write_text("\n".join(entries), encoding="utf-8")
     assert list(read_pairs(JsonLines(folder / "c.jsonl", src="en", tgt="de"))) == pairs
+
+
+@given(written=lines, mark=st.sampled_from(["", "\ufeff"]), block=st.integers(1, 64))
+def test_blocks_of_any_size_make_no_difference(
+    tmp_path_factory: pytest.TempPathFactory, written: list[str], mark: str, block: int
+) -> None:
+    path = tmp_path_factory.mktemp("corpus") / "text"
+    path.write_bytes((mark + "".join(f"{line}\n" for line in written) + "last").encode())
+    whole = list(read_lines(path))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(corpus, "BLOCK_BYTES", block)
+        assert list(read_lines(path)) == whole
+        path.write_bytes(path.read_bytes() + b"\n\xff\n")
+        with pytest.raises(InputError, match=f"line {len(whole) + 1:,} byte 1: not UTF-8"):
+            list(read_lines(path))
 
 
 def test_lines_are_whole_across_blocks(tmp_path: Path) -> None:
@@ -151,6 +167,7 @@ def test_a_cut_or_false_archive_is_refused(suffix: str, tmp_path: Path) -> None:
         ('{"en": "a"}', "line 2: no text in field 'de'; the fields are ['en']"),
         ('{"en": "a", "de": 3}', "line 2: no text in field 'de'"),
         ("[" * 100_000, "line 2: not JSON"),
+        ('{"en": "a", "de": "\\ud800"}', "line 2: field 'de' has half of a surrogate pair"),
     ],
 )
 def test_a_broken_json_line_is_named(line: str, message: str, tmp_path: Path) -> None:

@@ -185,6 +185,23 @@ def test_a_disk_that_fills_while_unpacking(tmp_path: Path) -> None:
     assert os.access("/dev/full", os.W_OK)
 
 
+class InPieces(io.BytesIO):
+    """Ends its lines anywhere, as a long line is cut."""
+
+    def __init__(self, data: bytes, size: int) -> None:
+        super().__init__(data)
+        self._piece = size
+
+    def readline(self, _size: int | None = -1, /) -> bytes:
+        return super().read(self._piece)
+
+
+@pytest.mark.parametrize("size", range(1, 30))
+def test_segments_survive_a_cut_anywhere(size: int) -> None:
+    sgml = '<doc><seg id="1">é</seg> and <SEG>naïve ü</SEG>\n</doc>'.encode()
+    assert list(segments(InPieces(sgml, size))) == ["é", "naïve ü"]
+
+
 def test_segments_become_lines() -> None:
     sgml = """<srcset setid="newstest2014" srclang="any">
 <doc sysid="ref" docid="1" genre="news" origlang="de">

@@ -67,7 +67,7 @@ def test_check_reads_tsv_and_json_lines(tmp_path: Path) -> None:
         (("train.en", "none.de"), "cannot read none.de: No such file or directory"),
         (("train.en", "train.de", "--held-out", "none"), "cannot read none"),
         (("binary.en", "train.de"), "binary.en line 1 byte 3: not UTF-8"),
-        (("pairs.jsonl", "--fields", "en"), "--fields en: give two names"),
+        (("pairs.jsonl", "--fields", "en"), "fields 'en': give two names"),
     ],
 )
 def test_a_fault_is_one_line_and_exit_code_2(
@@ -83,6 +83,15 @@ def test_a_fault_is_one_line_and_exit_code_2(
     assert result.stderr.startswith("transduce: ")
     assert result.stderr.count("\n") == 1
     assert message in result.stderr
+
+
+def test_control_codes_of_a_corpus_do_not_reach_the_terminal(tmp_path: Path) -> None:
+    path = tmp_path / "pairs.tsv"
+    path.write_text("\x1b[31mred" + "x" * 200 + "\tred\x07\n", encoding="utf-8")
+    shown = run("data", "check", str(path)).stdout
+    assert "\x1b" not in shown
+    assert "\x07" not in shown
+    assert max(len(line) for line in shown.splitlines()) <= 80
 
 
 def test_data_alone_lists_its_commands() -> None:

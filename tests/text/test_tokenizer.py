@@ -131,3 +131,23 @@ def test_a_foreign_vocabulary_and_a_missing_file_are_refused(tmp_path: Path) -> 
         Tokenizer.load(path)
     with pytest.raises(InputError, match=r"cannot read .*none: No such file"):
         Tokenizer.load(tmp_path / "none")
+
+
+@pytest.mark.parametrize(
+    ("kind", "size"), [("bpe", 259), ("unigram", 0), ("whitespace", 4), ("bpe", 2**40)]
+)
+def test_an_impossible_size_is_refused(kind: Kind, size: int) -> None:
+    with pytest.raises(InputError, match=f"entries, not {size}"):
+        Tokenizer.learn(LINES, kind=kind, vocab_size=size)
+
+
+@pytest.mark.parametrize("p", [-0.1, 1.1, float("nan")])
+def test_dropout_is_a_probability(p: float) -> None:
+    with pytest.raises(InputError, match="from 0 to 1"):
+        learned("bpe").with_dropout(p)
+
+
+def test_a_long_run_without_spaces_takes_no_longer_than_its_length() -> None:
+    run = "abcdefghij" * 5000
+    tokenizer = learned("wordpiece")
+    assert tokenizer.decode_batch(tokenizer.encode_batch([run])) == [run]

@@ -63,7 +63,8 @@ def main() -> None:
     arguments, debug = _without_debug(sys.argv[1:])
     try:
         code = app(arguments, standalone_mode=False)
-        sys.stdout.flush()
+        if sys.stdout is not None:  # it may have been closed
+            sys.stdout.flush()
     except OSError as fault:
         if debug:
             raise

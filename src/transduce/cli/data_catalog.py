@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
 
-    from transduce.data.progress import Report, Step
+    from transduce.data.progress import OnStep, Step
 
 _DOING = {"download": "downloading", "check": "checking", "unpack": "unpacking"}
 
@@ -96,7 +96,7 @@ def _get_with_bars(console: "Console", name: str, to: Path, *, mirror: str | Non
         get(name, to, mirror=mirror, progress=show)
 
 
-def _lines() -> "Report":
+def _lines() -> "OnStep":
     """Write a line when the work on a file begins and one when it ends."""
     begun: set[str] = set()
 

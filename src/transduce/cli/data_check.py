@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from transduce.data.cleaning import Report
-    from transduce.data.corpus import Source
 
 
 def check_corpus(
@@ -35,12 +36,12 @@ def check_corpus(
     from rich.progress import track
 
     from transduce.data.cleaning import Report, clean
-    from transduce.data.corpus import read_lines, read_pairs, survey
+    from transduce.data.corpus import read_pairs, source_of, survey
 
-    source = _source(src, tgt, fields)
+    source = source_of(src, tgt, fields=fields)
+    hidden = [text for path in held_out or [] for text in _sentences(path)]
     total = survey(source)
     report = Report()
-    hidden = (line for path in held_out or [] for line in read_lines(path))
     on_terminal = Console(stderr=True)
     pairs = track(
         read_pairs(source),
@@ -55,21 +56,13 @@ def check_corpus(
     _show(report)
 
 
-def _source(src: Path, tgt: Path | None, fields: str) -> "Source":
-    from transduce.data.corpus import JsonLines, Tsv, TwoFiles
-    from transduce.errors import InputError
+def _sentences(path: Path) -> "Iterator[str]":
+    """Read a held-out text; a file with both sides holds out both."""
+    from transduce.data.corpus import read_lines, read_pairs, source_of
 
-    if tgt is not None:
-        return TwoFiles(src, tgt)
-    kinds = {suffix.lower() for suffix in src.suffixes}
-    if ".tsv" in kinds:
-        return Tsv(src)
-    if ".jsonl" in kinds:
-        names = fields.split(",")
-        if len(names) != 2:
-            raise InputError(f"--fields {fields}: give two names with a comma between them")
-        return JsonLines(src, src=names[0], tgt=names[1])
-    raise InputError(f"{src} has no partner: give the target text too, or a .tsv or .jsonl file")
+    if path.suffix.lower() in (".tsv", ".jsonl"):
+        return (text for pair in read_pairs(source_of(path)) for text in pair)
+    return read_lines(path)
 
 
 def _show(report: "Report") -> None:

@@ -5,7 +5,8 @@ reached directly. Sentences are sorted by length with ties in random order and c
 the batches are shuffled.
 """
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Self
 
 import numpy as np
@@ -30,36 +31,64 @@ class Plan:
 
         A sentence that is longer than that makes a batch of its own.
         """
+        assert max_tokens > 0, f"a budget of {max_tokens} tokens"
+        src, tgt = src.astype(np.int64), tgt.astype(np.int64)
         sentences = _by_length(src, tgt, _noise(src.size, seed, epoch))
         ends = _cut(src[sentences], tgt[sentences], max_tokens)
-        starts = np.concatenate(([0], ends[:-1])).astype(np.int64)
+        starts = np.concatenate(([0], ends)).astype(np.int64)[:-1]
         order = np.argsort(_noise(starts.size, seed, ~epoch))
         sizes = (ends - starts)[order]
         shuffled = [sentences[starts[batch] : ends[batch]] for batch in order]
-        return cls(np.concatenate(shuffled), np.concatenate(([0], np.cumsum(sizes))))
+        return cls(
+            np.concatenate([sentences[:0], *shuffled]), np.concatenate(([0], np.cumsum(sizes)))
+        )
+
+    def of(self, names: Indices) -> Self:
+        """Read the plan as one of these sentences instead of those numbered from 0."""
+        return replace(self, sentences=names[self.sentences])
 
     def __len__(self) -> int:
         return self.starts.size - 1
 
     def batch(self, index: int) -> Indices:
         """Name the sentences of one batch."""
+        assert 0 <= index < len(self), f"batch {index} of {len(self)}"
         return self.sentences[self.starts[index] : self.starts[index + 1]]
 
-    def steps(self, world: int) -> int:
-        """Count the steps that `world` processes take, each with a batch of its own."""
-        return -(-len(self) // world)
+    def share(self, done: int, *, rank: int, world: int) -> Indices:
+        """Name the sentences that one of `world` processes takes after `done` batches.
 
-    def share(self, step: int, *, rank: int, world: int) -> Indices:
-        """Name the sentences that one of `world` processes takes in a step.
-
-        A step takes the next `world` batches; the last one deals out the sentences that are left,
-        so that all processes take part in every step. How many batches are done says where an epoch
-        stands, whatever the number of processes.
+        A step takes the next `world` batches, one for each process, so the number of batches done
+        says where an epoch stands, whatever the number of processes. Fewer than that at the end of
+        an epoch are cut into `world` pieces; only where they have fewer sentences than there are
+        processes does one get none.
         """
-        first = step * world
-        if first + world <= len(self):
-            return self.batch(first + rank)
-        return self.sentences[self.starts[first] :][rank::world]
+        assert 0 <= done < len(self), f"batch {done} of {len(self)}"
+        rest = len(self) - done
+        if rest >= world:
+            return self.batch(done + rank)
+        pieces = [
+            piece
+            for index in range(rest)
+            for piece in np.array_split(
+                self.batch(done + index), world // rest + (index < world % rest)
+            )
+        ]
+        return pieces[rank]
+
+
+def mixed(ends: Sequence[int], weights: Sequence[float], *, seed: int, epoch: int) -> Indices:
+    """Name the sentences that an epoch takes of several corpora, laid end to end.
+
+    A corpus of weight 2 is taken twice, one of weight 0.5 by half: another half each epoch.
+    """
+    assert len(ends) == len(weights), f"{len(weights)} weights for {len(ends)} corpora"
+    chance = _noise(ends[-1], seed, epoch ^ 1 << 40) / 2.0**64
+    parts = []
+    for start, end, weight in zip([0, *ends], ends, weights, strict=False):
+        times = int(weight) + (chance[start:end] < weight - int(weight))
+        parts.append(np.repeat(np.arange(start, end), times))
+    return np.concatenate(parts)
 
 
 def _by_length(src: Lengths, tgt: Lengths, noise: NDArray[np.uint64]) -> Indices:

@@ -14,7 +14,7 @@ from transduce.config.schema import nearest
 from transduce.data.corpora import CORPORA, SPLITS, Corpus, Download
 from transduce.data.download import Patience, fetch
 from transduce.data.integrity import RejectedFileError, digest, verify, writing
-from transduce.data.progress import Report
+from transduce.data.progress import OnStep
 from transduce.data.unpack import unpack
 from transduce.errors import InputError
 
@@ -26,7 +26,7 @@ def get(
     folder: Path,
     *,
     mirror: str | None = None,
-    progress: Report = lambda _step: None,
+    progress: OnStep = lambda _step: None,
     patience: Patience = Patience(),  # noqa: B008 - frozen
     catalog: Mapping[str, Corpus] | None = None,
 ) -> tuple[Path, ...]:
@@ -52,13 +52,16 @@ def _source(download: Download, mirror: str | None) -> str | Path:
     address = download.url if mirror is None else mirror
     if mirror is not None and "://" not in mirror:
         return Path(mirror) / download.name
-    parts = urlsplit(address)
+    try:
+        parts = urlsplit(address)
+    except ValueError as malformed:
+        raise InputError(f"{address}: {malformed}") from malformed
     if parts.scheme not in ("http", "https") or not parts.netloc:
         raise InputError(f"{address}: give a folder, or an address with http:// or https://")
     return address if mirror is None else f"{mirror.rstrip('/')}/{download.name}"
 
 
-def _has_texts(download: Download, folder: Path, report: Report) -> bool:
+def _has_texts(download: Download, folder: Path, report: OnStep) -> bool:
     """Say whether all texts are there as they were first written; an altered one is an error."""
     ledger = _read_ledger(folder)
     paths = [folder / text.name for text in download.texts]
@@ -70,7 +73,7 @@ def _has_texts(download: Download, folder: Path, report: Report) -> bool:
 
 
 def _bring(
-    download: Download, source: str | Path, folder: Path, *, patience: Patience, report: Report
+    download: Download, source: str | Path, folder: Path, *, patience: Patience, report: OnStep
 ) -> None:
     """Fetch the file unless it is there, and remember its checksum if none is known."""
     path, recorded = folder / download.name, _read_ledger(folder).get(download.name)
@@ -83,7 +86,7 @@ def _bring(
         _record(folder, {path.name: digest(path, report=report)})
 
 
-def _take_out(download: Download, folder: Path, *, report: Report) -> None:
+def _take_out(download: Download, folder: Path, *, report: OnStep) -> None:
     """Unpack the texts; an archive that is unfit is set aside, so that the next run fetches it."""
     path = folder / download.name
     targets = {text.member: folder / text.name for text in download.texts}
@@ -94,7 +97,7 @@ def _take_out(download: Download, folder: Path, *, report: Report) -> None:
     _record(folder, {target.name: checksum for target, checksum in sums.items()})
 
 
-def _verify_in_place(path: Path, expected: str | None, report: Report) -> None:
+def _verify_in_place(path: Path, expected: str | None, report: OnStep) -> None:
     try:
         verify(path, expected, report=report)
     except RejectedFileError as rejection:

@@ -4,7 +4,6 @@ What is typical of a corpus is learnt from its first pairs: the scripts of eithe
 a translation is beside its source. So the rules need no list of languages.
 """
 
-import re
 import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator
@@ -13,6 +12,7 @@ from functools import cache
 from hashlib import blake2b
 from itertools import chain, islice
 from statistics import median
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,6 +22,17 @@ from transduce.data.corpus import Pair
 SAMPLE_PAIRS = 10_000
 BATCH_PAIRS = 10_000
 EXAMPLES = 3
+
+
+EMPTY = "empty"
+IDENTICAL = "source and target identical"
+LONG = "too long"
+RATIO = "length ratio"
+NO_LETTERS = "mostly no letters"
+SCRIPT = "wrong script"
+HELD_OUT = "in the held-out text"
+DUPLICATE = "duplicate"
+FILTERS = (EMPTY, IDENTICAL, LONG, RATIO, NO_LETTERS, SCRIPT, HELD_OUT, DUPLICATE)
 
 
 @dataclass(frozen=True)
@@ -44,7 +55,7 @@ class Typical:
     tgt_scripts: frozenset[str]
 
     @classmethod
-    def of(cls, sample: list[Pair]) -> "Typical":
+    def of(cls, sample: list[Pair]) -> Self:
         """Learn it; a script counts as a side's own from a hundredth of its letters on."""
         ratios = [len(pair.tgt) / len(pair.src) for pair in sample if pair.src and pair.tgt]
         return cls(
@@ -67,23 +78,23 @@ class Report:
         """How many pairs are left."""
         return self.pairs - self.dropped.total()
 
-    def drop(self, fault: str, number: int, pair: Pair) -> None:
-        """Count a pair under the first filter that caught it."""
-        self.dropped[fault] += 1
-        examples = self.examples.setdefault(fault, [])
-        if len(examples) < EXAMPLES:
-            examples.append((number, pair))
-
-
-EMPTY = "empty"
-IDENTICAL = "source and target identical"
-LONG = "too long"
-RATIO = "length ratio"
-NO_LETTERS = "mostly no letters"
-SCRIPT = "wrong script"
-HELD_OUT = "in the held-out text"
-DUPLICATE = "duplicate"
-FILTERS = (EMPTY, IDENTICAL, LONG, RATIO, NO_LETTERS, SCRIPT, HELD_OUT, DUPLICATE)
+    def told(
+        self, batch: list[Pair], faults: list[str | None], repeated: list[bool]
+    ) -> list[str | None]:
+        """Count the next pairs, each under the first filter that caught it; return those."""
+        caught = [
+            f or (DUPLICATE if again else None) for f, again in zip(faults, repeated, strict=True)
+        ]
+        for number, (pair, fault) in enumerate(
+            zip(batch, caught, strict=True), start=self.pairs + 1
+        ):
+            if fault is not None:
+                self.dropped[fault] += 1
+                examples = self.examples.setdefault(fault, [])
+                if len(examples) < EXAMPLES:
+                    examples.append((number, pair))
+        self.pairs += len(batch)
+        return caught
 
 
 def clean(
@@ -96,26 +107,67 @@ def clean(
     """Stream the pairs that are fit, and tell the report of the others.
 
     `held_out` are sentences, of either language, that must not be learnt from: those of the
-    development and test sets. Takes 8 bytes of memory a pair, to know duplicates by.
+    development and test sets. Keeps 8 bytes a pair, to know duplicates by.
     """
-    stream = iter(pairs)
-    sample = list(islice(stream, SAMPLE_PAIRS))
-    rules, typical, seen = rules or Rules(), Typical.of(sample), Seen()
-    hidden = {_digest(sentence) for sentence in held_out}
-    stream = chain(sample, stream)
-    while batch := list(islice(stream, BATCH_PAIRS)):
-        repeated = seen.add([_digest(f"{pair.src}\n{pair.tgt}") for pair in batch])
-        for pair, is_repeated in zip(batch, repeated, strict=True):
-            report.pairs += 1
-            fault = _fault(pair, rules, typical)
-            if fault is None and hidden and not hidden.isdisjoint(map(_digest, pair)):
-                fault = HELD_OUT
-            if fault is None and is_repeated:
-                fault = DUPLICATE
+    sample, stream = sampled(pairs)
+    sieve, seen = Sieve.of(sample, rules=rules, held_out=held_out), Seen()
+    for batch in batched(stream, BATCH_PAIRS):
+        faults = sieve.faults(batch)
+        repeated = seen.add(digests(batch))
+        for pair, fault in zip(batch, report.told(batch, faults, repeated), strict=True):
             if fault is None:
                 yield pair
-            else:
-                report.drop(fault, report.pairs, pair)
+
+
+def sampled(pairs: Iterable[Pair]) -> tuple[list[Pair], Iterator[Pair]]:
+    """Return the first pairs, to learn from, and all of them."""
+    stream = iter(pairs)
+    sample = list(islice(stream, SAMPLE_PAIRS))
+    return sample, chain(sample, stream)
+
+
+def batched(pairs: Iterable[Pair], size: int) -> Iterator[list[Pair]]:
+    """Cut a stream into lists."""
+    stream = iter(pairs)
+    while batch := list(islice(stream, size)):
+        yield batch
+
+
+@dataclass(frozen=True)
+class Sieve:
+    """All filters but the one for duplicates: what can be said of a pair by itself."""
+
+    rules: Rules
+    typical: Typical
+    held_out: frozenset[int]
+
+    @classmethod
+    def of(
+        cls, sample: list[Pair], *, rules: Rules | None = None, held_out: Iterable[str] = ()
+    ) -> Self:
+        """Learn what is typical from a sample."""
+        hidden = frozenset(_digest(_seen(sentence)) for sentence in held_out)
+        return cls(rules or Rules(), Typical.of(sample), hidden)
+
+    def faults(self, batch: list[Pair]) -> list[str | None]:
+        """Name the first filter that catches each pair."""
+        return [self._fault(pair) for pair in batch]
+
+    def _fault(self, pair: Pair) -> str | None:
+        fault = _fault(pair, self.rules, self.typical)
+        if (
+            fault is None
+            and self.held_out
+            and not self.held_out.isdisjoint(_digest(_seen(text)) for text in pair)
+        ):
+            return HELD_OUT
+        return fault
+
+
+def digests(batch: list[Pair]) -> list[int]:
+    """Digest pairs to numbers to know them again by."""
+    seen = ((_seen(pair.src), _seen(pair.tgt)) for pair in batch)
+    return [_digest(f"{len(src)} {src} {tgt}") for src, tgt in seen]
 
 
 class Seen:
@@ -149,47 +201,44 @@ def _fault(pair: Pair, rules: Rules, typical: Typical) -> str | None:
         return EMPTY
     if src == tgt:
         return IDENTICAL
-    longer, shorter = (
-        max(len(src) * typical.ratio, len(tgt)),
-        min(len(src) * typical.ratio, len(tgt)),
-    )
-    if max(len(src), len(tgt)) > rules.max_chars:
+    if len(src) > rules.max_chars or len(tgt) > rules.max_chars:
         return LONG
+    shorter, longer = sorted((len(src) * typical.ratio, len(tgt)))
     if longer >= rules.min_chars_for_ratio and longer > rules.max_ratio * shorter:
         return RATIO
-    for text, scripts in ((src, typical.src_scripts), (tgt, typical.tgt_scripts)):
-        letters = _letters(text)
-        if letters.total() < rules.min_letters * _visible(text):
-            return NO_LETTERS
-        own = sum(count for script, count in letters.items() if script in scripts or not script)
-        if own < rules.min_script * letters.total():
-            return SCRIPT
-    return None
+    return _letter_fault(src, rules, typical.src_scripts) or _letter_fault(
+        tgt, rules, typical.tgt_scripts
+    )
+
+
+def _letter_fault(text: str, rules: Rules, scripts: frozenset[str]) -> str | None:
+    letters = _letters(text)
+    total = sum(letters.values())
+    if total < rules.min_letters * (len(text) - text.count(" ")):
+        return NO_LETTERS
+    own = sum(count for script, count in letters.items() if script in scripts or not script)
+    return SCRIPT if own < rules.min_script * total else None
 
 
 def _own_scripts(texts: Iterable[str]) -> frozenset[str]:
-    letters = sum((_letters(text) for text in texts), Counter[str]())
+    letters: Counter[str] = Counter()
+    for text in texts:
+        letters.update(_letters(text))
     return frozenset(script for script, n in letters.items() if 100 * n >= letters.total())
 
 
-_ASCII_OTHER = re.compile(r"[\x00-@\[-`{-\x7f]+")
-_BEYOND_ASCII = re.compile(r"[^\x00-\x7f]")
+_NOT_ASCII_LETTERS = bytes(n for n in range(128) if not chr(n).isalpha())
 
 
-def _letters(text: str) -> Counter[str]:
+def _letters(text: str) -> dict[str, int]:
     """Count letters by script."""
-    beyond = _BEYOND_ASCII.findall(text)
-    plain = len(_ASCII_OTHER.sub("", text)) - len(beyond)
-    letters = Counter({"LATIN": plain})
-    for character, count in Counter(beyond).items():
-        script = _script(character)
-        if script is not None:
-            letters[script] += count
+    letters = {"LATIN": len(text.encode("ascii", "ignore").translate(None, _NOT_ASCII_LETTERS))}
+    if not text.isascii():
+        for character in text:
+            script = _script(character) if character > "\x7f" else None
+            if script is not None:
+                letters[script] = letters.get(script, 0) + 1
     return letters
-
-
-def _visible(text: str) -> int:
-    return len("".join(text.split()))
 
 
 @cache
@@ -204,3 +253,8 @@ def _script(character: str) -> str | None:
 
 def _digest(text: str) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
+
+
+def _seen(text: str) -> str:
+    """Return what a model sees of a text: its NFC form, without spaces around it."""
+    return unicodedata.normalize("NFC", text.strip())

@@ -5,7 +5,7 @@ What is known, and from where. Addresses and layouts are those of the WMT14 tran
 public programs that read the same archives. Checksums of Europarl, Common Crawl and News
 Commentary are those of TensorFlow Datasets, that of test-full.tgz is sacreBLEU's, those of
 Multi30k are torchtext's; the counts of WMT14's pairs are those of Hugging Face's datasets. None of
-these downloads has been tried from here. Sizes are approximate, that of the UN corpus too; those of
+these downloads has been tried. Sizes are approximate, that of the UN corpus too; those of
 dev.tgz and test-full.tgz are guesses. Terms are notes, not advice: read those of the owners. No
 licence text was found for Multi30k.
 """

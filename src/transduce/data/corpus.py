@@ -22,6 +22,7 @@ from transduce.errors import InputError
 
 BLOCK_BYTES = 1 << 20
 MAX_LINE_BYTES = 1 << 24
+PACKED_BYTES = 1 << 10  # of a .zst at a time: they may unpack to thirty thousand times as much
 
 
 class Pair(NamedTuple):
@@ -58,8 +59,27 @@ class JsonLines:
 Source = TwoFiles | Tsv | JsonLines
 
 
+def source_of(src: Path, tgt: Path | None = None, *, fields: str = "src,tgt") -> Source:
+    """Tell the kind of a corpus by its files' names."""
+    if tgt is not None:
+        return TwoFiles(src, tgt)
+    packed = src.suffix.lower() in (".gz", ".xz", ".bz2", ".zst")
+    kind = Path(src.stem).suffix.lower() if packed else src.suffix.lower()
+    if kind == ".tsv":
+        return Tsv(src)
+    if kind == ".jsonl":
+        names = [name.strip() for name in fields.split(",")]
+        if len(set(names)) != 2:
+            raise InputError(f"fields {fields!r}: give two names with a comma between them")
+        return JsonLines(src, src=names[0], tgt=names[1])
+    raise InputError(f"{src} has no partner: give the target text too, or a .tsv or .jsonl file")
+
+
 def survey(source: Source) -> int:
     """Read everything, raise on the first fault, and return the number of pairs."""
+    for path in (value for value in vars(source).values() if isinstance(value, Path)):
+        if path.exists() and not path.is_file():
+            raise InputError(f"{path} is not a file: a corpus is read more than once")
     if isinstance(source, TwoFiles):
         n_src, n_tgt = (sum(1 for _ in read_lines(path)) for path in (source.src, source.tgt))
         if n_src != n_tgt:
@@ -75,7 +95,12 @@ def read_pairs(source: Source) -> Iterator[Pair]:
     """Stream the pairs of a source."""
     match source:
         case TwoFiles():
-            yield from map(Pair, read_lines(source.src), read_lines(source.tgt))
+            try:
+                for texts in zip(read_lines(source.src), read_lines(source.tgt), strict=True):
+                    yield Pair(*texts)
+            except ValueError:
+                survey(source)  # counts, and says which is longer
+                raise
         case Tsv():
             for number, line in enumerate(read_lines(source.path), start=1):
                 yield _split_columns(line, f"{source.path} line {number:,}")
@@ -128,7 +153,7 @@ def _blocks(path: Path) -> Iterator[bytes]:
 
 
 def _opened(path: Path) -> BufferedIOBase:
-    match path.suffix:
+    match path.suffix.lower():
         case ".gz":
             return gzip.open(path)
         case ".xz":
@@ -153,11 +178,11 @@ class _ZstandardFile(BufferedIOBase):
         self._frame = self._library.ZstdDecompressor().decompressobj()
         self._ended = True  # between frames
 
-    def read(self, size: int | None = -1) -> bytes:
+    def read(self, _size: int | None = -1) -> bytes:
         """Return some bytes, or none at the end."""
         text = b""
         while not text:
-            packed = self._packed.read(size)
+            packed = self._packed.read(PACKED_BYTES)
             if not packed:
                 if not self._ended:
                     raise EOFError("the last frame has no end")
@@ -199,6 +224,9 @@ def _pick_fields(line: str, source: JsonLines, place: str) -> Pair:
     if not isinstance(entry, dict):
         raise InputError(f"{place}: not an object with fields")
     for name in (source.src, source.tgt):
-        if not isinstance(entry.get(name), str):
+        text = entry.get(name)
+        if not isinstance(text, str):
             raise InputError(f"{place}: no text in field {name!r}; the fields are {list(entry)}")
+        if any("\ud800" <= character <= "\udfff" for character in text):
+            raise InputError(f"{place}: field {name!r} has half of a surrogate pair")
     return Pair(entry[source.src], entry[source.tgt])

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import IO, NoReturn, cast
 
 from transduce.data.integrity import CHUNK_BYTES, RejectedFileError, part_of, verify, writing
-from transduce.data.progress import Report, Step
+from transduce.data.progress import OnStep, Step
 from transduce.errors import InputError
 
 
@@ -34,7 +34,7 @@ class _InterruptedError(Exception):
 
 
 def fetch(
-    source: str | Path, path: Path, *, expected: str | None, patience: Patience, report: Report
+    source: str | Path, path: Path, *, expected: str | None, patience: Patience, report: OnStep
 ) -> None:
     """Bring a URL's or another folder's file to `path`, continuing what an earlier try left."""
     part = part_of(path)
@@ -53,7 +53,7 @@ def fetch(
         _forget(part)
 
 
-def _copy(source: Path, part: Path, report: Report) -> None:
+def _copy(source: Path, part: Path, report: OnStep) -> None:
     """Copy from another folder. It starts anew each time: that is quick, and needs no memory."""
     try:
         file = source.open("rb")
@@ -65,7 +65,7 @@ def _copy(source: Path, part: Path, report: Report) -> None:
         _pour(file.read, copy, Step("download", source.name, 0, total), report)
 
 
-def _pour(read: Callable[[int], bytes], file: IO[bytes], step: Step, report: Report) -> int:
+def _pour(read: Callable[[int], bytes], file: IO[bytes], step: Step, report: OnStep) -> int:
     """Write all that `read` gives; return the size that the file then has."""
     name, done, total = step.name, step.done_bytes, step.total_bytes
     report(step)
@@ -108,7 +108,7 @@ def _opener() -> urllib.request.OpenerDirector:
     return opener
 
 
-def _download(url: str, part: Path, patience: Patience, report: Report) -> None:
+def _download(url: str, part: Path, patience: Patience, report: OnStep) -> None:
     """Try until all is there, or until several tries in a row have brought next to nothing."""
     failures, furthest = 0, 0
     while True:
@@ -127,7 +127,7 @@ def _download(url: str, part: Path, patience: Patience, report: Report) -> None:
             time.sleep(patience.pause_s * 2 ** (failures - 1))
 
 
-def _continue(url: str, part: Path, timeout_s: float, report: Report) -> None:
+def _continue(url: str, part: Path, timeout_s: float, report: OnStep) -> None:
     """Make one try, from where the part ends if the server still has the same file."""
     known, offset = _remembered(part)
     if known is not None and offset == known.length:

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from transduce.data.progress import Report, Step
+from transduce.data.progress import OnStep, Step
 from transduce.errors import InputError
 
 CHUNK_BYTES = 1 << 20
@@ -23,7 +23,7 @@ class RejectedFileError(InputError):
     """A file is damaged, is not what its name says, or would write where it may not."""
 
 
-def verify(path: Path, expected: str | None, *, report: Report) -> None:
+def verify(path: Path, expected: str | None, *, report: OnStep) -> None:
     """Compare a file with a checksum such as `sha256:9f86…`, where one is known."""
     if expected is None:
         return
@@ -34,7 +34,7 @@ def verify(path: Path, expected: str | None, *, report: Report) -> None:
         raise RejectedFileError(f"{name} is damaged: its {algorithm} is {found}, expected {wanted}")
 
 
-def digest(path: Path, algorithm: str = "sha256", *, report: Report) -> str:
+def digest(path: Path, algorithm: str = "sha256", *, report: OnStep) -> str:
     """Compute a file's checksum."""
     state = hashlib.new(algorithm, usedforsecurity=False)
     name, done = path.name.removesuffix(".part"), 0

@@ -17,4 +17,4 @@ class Step:
     trouble: str = ""
 
 
-Report = Callable[[Step], None]
+OnStep = Callable[[Step], None]

@@ -8,12 +8,13 @@ import math
 import posixpath
 import re
 import tarfile
+from codecs import getincrementaldecoder
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path, PureWindowsPath
 from typing import IO, cast
 
 from transduce.data.integrity import CHUNK_BYTES, RejectedFileError, part_of, reading, writing
-from transduce.data.progress import Report, Step
+from transduce.data.progress import OnStep, Step
 
 # tarfile reads a member's headers into memory, however long they claim to be
 HEADER_BYTES = 1 << 20
@@ -21,7 +22,7 @@ MAX_MEMBERS = 100_000  # tarfile keeps every member that it has seen
 MAX_SEGMENT_CHARS = 1 << 16
 
 
-def unpack(archive: Path, targets: Mapping[str, Path], *, report: Report) -> dict[Path, str]:
+def unpack(archive: Path, targets: Mapping[str, Path], *, report: OnStep) -> dict[Path, str]:
     """Write some members of a .tar, .tgz or .gz as plain text; return the sha256 of each file.
 
     A member that ends in .gz is unpacked in turn; one in .sgm becomes one line a segment. The one
@@ -42,20 +43,21 @@ def unpack(archive: Path, targets: Mapping[str, Path], *, report: Report) -> dic
 def segments(stream: IO[bytes]) -> Iterator[str]:
     """Give the text of each <seg> of a WMT test set, in order, one line each, without entities."""
     text, count = "", 0
+    decoder = getincrementaldecoder("utf-8")()  # a character may be cut where a long line is
     while line := stream.readline(MAX_SEGMENT_CHARS):
-        text += line.decode("utf-8")
+        text += decoder.decode(line)
         while found := re.search(r"<seg\b[^>]*>(.*?)</seg>", text, re.DOTALL | re.IGNORECASE):
             yield _one_line(found[1])
             text, count = text[found.end() :], count + 1
         if "<seg" not in text.lower():
-            text = ""
+            text = text[-3:]  # a tag may be cut too
         if len(text) > MAX_SEGMENT_CHARS:
             break
-    if text or not count:
+    if "<seg" in text.lower() or not count:
         raise ValueError("it has no <seg>, or one without an end")
 
 
-def _write_parts(archive: Path, targets: Mapping[str, Path], report: Report) -> dict[Path, str]:
+def _write_parts(archive: Path, targets: Mapping[str, Path], report: OnStep) -> dict[Path, str]:
     """Write the wanted members under temporary names, once the archive is found fit."""
     gzip_only = archive.suffix == ".gz" and not archive.stem.endswith(".tar")
     total = archive.stat().st_size
@@ -102,7 +104,7 @@ def _open_tar(archive: Path) -> Iterator[tuple[tarfile.TarFile, _TarBytes, Calla
             pass
 
 
-def _check_members(archive: Path, wanted: Mapping[str, Path], report: Report) -> None:
+def _check_members(archive: Path, wanted: Mapping[str, Path], report: OnStep) -> None:
     """Refuse the whole archive for one bad member, before anything of it is written."""
     missing, total = set(wanted), archive.stat().st_size
     with _open_tar(archive) as (tar, content, position):

@@ -24,8 +24,11 @@ UNKNOWN = "< unk >"
 SPECIALS = {"< pad >": PAD_ID, UNKNOWN: UNK_ID, "< bos >": BOS_ID, "< eos >": EOS_ID}
 """The first four entries of every vocabulary. No text encodes to them: no piece has a space."""
 
-BETWEEN_WORDS = Regex(r" ?[\p{L}\p{M}]+| ?\p{N}+| ?[^\s\p{L}\p{M}\p{N}]+|\s+")
+BETWEEN_WORDS = r" ?[\p{L}\p{M}]+| ?\p{N}+| ?[^\s\p{L}\p{M}\p{N}]+|\s+"
 """Pieces stay within a word with the space before it, a number, a run of signs or of spaces."""
+
+SHORT_RUNS = BETWEEN_WORDS.replace("+", "{1,64}")
+"""The same, cut after 64 characters: the search for word pieces is cubic in the length of a run."""
 
 
 class Tokenizer:
@@ -42,6 +45,11 @@ class Tokenizer:
         cls, lines: Iterable[str], *, kind: Kind = "bpe", vocab_size: int, normalise: bool = True
     ) -> Self:
         """Learn a vocabulary of at most vocab_size entries from lines of both languages."""
+        least = len(SPECIALS) + (1 if kind == "whitespace" else 256)
+        if not least <= vocab_size <= 10_000_000:
+            raise InputError(
+                f"a vocabulary of kind {kind} has {least} to 10,000,000 entries, not {vocab_size}"
+            )
         backend, trainer = _untrained(kind, vocab_size)
         if normalise:
             backend.normalizer = normalizers.NFC()
@@ -64,12 +72,17 @@ class Tokenizer:
 
     def save(self, path: Path) -> None:
         """Write the one file."""
-        path.write_text(self._backend.to_str(pretty=True), encoding="utf-8")
+        try:
+            path.write_text(self._backend.to_str(pretty=True), encoding="utf-8")
+        except OSError as fault:
+            raise InputError(f"cannot write {path}: {fault.strerror}") from fault
 
     def with_dropout(self, p: float) -> Self:
         """Return a copy that skips each merge with probability p (BPE-dropout), for training."""
         if not isinstance(self._backend.model, models.BPE):
             raise InputError("BPE-dropout needs a vocabulary of kind bpe")
+        if not 0 <= p <= 1:
+            raise InputError(f"BPE-dropout is a probability from 0 to 1, not {p}")
         copy = Backend.from_str(self._backend.to_str())
         copy.model.dropout = p
         return type(self)(copy)
@@ -112,9 +125,10 @@ def _untrained(kind: Kind, vocab_size: int) -> tuple[Backend, Any]:
             model = models.WordPiece(unk_token=UNKNOWN, max_input_chars_per_word=2**31, **unmarked)
             trainer = train.WordPieceTrainer(**unmarked, **common)
     backend = Backend(model)
+    runs = SHORT_RUNS if kind == "wordpiece" else BETWEEN_WORDS
     backend.pre_tokenizer = pre_tokenizers.Sequence(
         [
-            pre_tokenizers.Split(BETWEEN_WORDS, "isolated"),
+            pre_tokenizers.Split(Regex(runs), "isolated"),
             pre_tokenizers.ByteLevel(add_prefix_space=False, use_regex=False),
         ]
     )

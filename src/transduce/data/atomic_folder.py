@@ -1,0 +1,60 @@
+"""A folder that is complete or not there, whatever is killed and whoever else is at it."""
+
+import fcntl
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+
+@contextmanager
+def in_the_making(folder: Path) -> Iterator[Path]:
+    """Give a folder to write in, and rename it to its own name when all is written.
+
+    Two processes may make the same at once: the first to finish gives the name, the other's work is
+    dropped. A killed one leaves a folder of another name, which the next one removes.
+    """
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    with ExitStack() as stack:
+        with _locked(folder.parent):  # so that nobody takes a new folder for one that was left
+            _remove_left(folder)
+            making = Path(tempfile.mkdtemp(".making", f"{folder.name}.", folder.parent))
+            stack.enter_context(_locked(making))
+        stack.callback(shutil.rmtree, making, ignore_errors=True)
+        yield making
+        sync(making)
+        with _locked(folder.parent):
+            if not folder.exists():
+                making.rename(folder)
+        sync(folder.parent)
+
+
+def sync(path: Path) -> None:
+    """Wait until a file's or a folder's content is on the disk."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _remove_left(folder: Path) -> None:
+    for left in folder.parent.glob(f"{folder.name}.*.making"):
+        try:
+            with _locked(left, wait=False):
+                shutil.rmtree(left, ignore_errors=True)
+        except BlockingIOError:
+            continue  # somebody is at it
+
+
+@contextmanager
+def _locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
+    """Hold a lock that ends with this process, however it ends."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        yield
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,158 @@
+"""A store is what direct encoding gives, and is complete or not there."""
+
+import json
+import random
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from transduce.data import store as store_module
+from transduce.data.cleaning import Report, clean
+from transduce.data.corpus import Pair, Tsv, TwoFiles
+from transduce.data.grammar import generate
+from transduce.data.loader import Loader
+from transduce.data.store import Recipe, Store, open_or_build
+from transduce.errors import InputError
+from transduce.text.tokenizer import Tokenizer
+
+PAIRS = [*generate(9000, seed=5), Pair("Nothing.", ""), *generate(50, seed=5)]
+
+
+@pytest.fixture(scope="module")
+def recipe(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
+    folder = tmp_path_factory.mktemp("corpus")
+    (folder / "train.en").write_text("".join(f"{p.src}\n" for p in PAIRS), encoding="utf-8")
+    (folder / "train.de").write_text("".join(f"{p.tgt}\n" for p in PAIRS), encoding="utf-8")
+    Tokenizer.learn((t for p in PAIRS[:1000] for t in p), vocab_size=600).save(folder / "t.json")
+    return Recipe((TwoFiles(folder / "train.en", folder / "train.de"),), folder / "t.json")
+
+
+@pytest.fixture(scope="module")
+def built(recipe: Recipe, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    cache = tmp_path_factory.mktemp("cache")
+    open_or_build(recipe, cache)
+    [folder] = (path for path in cache.iterdir() if path.is_dir())
+    return folder
+
+
+def source_of(recipe: Recipe) -> TwoFiles:
+    [source] = recipe.sources
+    assert isinstance(source, TwoFiles)
+    return source
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_a_store_holds_the_clean_pairs_in_order(recipe: Recipe, built: Path) -> None:
+    store, tokenizer = Store.open(built), Tokenizer.load(recipe.tokenizer)
+    expected = list(clean(PAIRS, Report()))
+    assert len(store) == len(expected) == 9000
+    for sentences, texts in (
+        (store.src, [p.src for p in expected]),
+        (store.tgt, [p.tgt for p in expected]),
+    ):
+        encoded = tokenizer.encode_batch(texts)
+        assert [sentences[i].tolist() for i in range(len(sentences))] == encoded
+        assert sentences.lengths.tolist() == [len(ids) for ids in encoded]
+    assert store.manifest["dropped"] == {"empty": 1, "duplicate": 50}
+
+
+def test_the_number_of_processes_changes_nothing(
+    recipe: Recipe, built: Path, tmp_path: Path
+) -> None:
+    open_or_build(recipe, tmp_path, processes=1)
+    assert content(tmp_path / built.name) == content(built)
+
+
+def test_the_next_run_opens_what_is_there(
+    recipe: Recipe, built: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delattr(store_module, "_build")
+    assert len(open_or_build(recipe, built.parent)) == 9000
+
+
+def test_without_cleaning_every_pair_is_kept(recipe: Recipe, tmp_path: Path) -> None:
+    store = open_or_build(Recipe(recipe.sources, recipe.tokenizer, rules=None), tmp_path)
+    assert len(store) == len(PAIRS)
+    assert store.tgt[9000].size == 0
+
+
+def test_other_inputs_or_settings_make_another_store(
+    recipe: Recipe, built: Path, tmp_path: Path
+) -> None:
+    shorter = TwoFiles(tmp_path / "a", tmp_path / "b")
+    for mine, theirs in (
+        (shorter.src, source_of(recipe).src),
+        (shorter.tgt, source_of(recipe).tgt),
+    ):
+        mine.write_text("\n".join(theirs.read_text(encoding="utf-8").split("\n")[:100]) + "\n")
+    held_out = [shorter.src]
+    other = tmp_path / "other.json"
+    Tokenizer.learn((p.src for p in PAIRS[:100]), vocab_size=400).save(other)
+    identities = [
+        json.dumps(each.identity(tmp_path), sort_keys=True)
+        for each in (
+            recipe,
+            Recipe((shorter,), recipe.tokenizer),
+            Recipe(recipe.sources, other),
+            Recipe(recipe.sources, recipe.tokenizer, rules=None),
+            Recipe(recipe.sources, recipe.tokenizer, held_out=held_out),
+        )
+    ]
+    assert len(set(identities)) == len(identities)
+    assert Store.open(built).manifest["identity"] == recipe.identity(tmp_path)
+
+
+def test_equal_content_under_another_name_is_the_same_store(recipe: Recipe, tmp_path: Path) -> None:
+    copy = TwoFiles(tmp_path / "x", tmp_path / "y")
+    copy.src.write_bytes(source_of(recipe).src.read_bytes())
+    copy.tgt.write_bytes(source_of(recipe).tgt.read_bytes())
+    assert Recipe((copy,), recipe.tokenizer).identity(tmp_path) == recipe.identity(tmp_path)
+
+
+def flip(data: bytes, place: int) -> bytes:
+    return data[:place] + bytes([data[place] ^ (1 << place % 8)]) + data[place + 1 :]
+
+
+def cut(data: bytes, place: int) -> bytes:
+    return data[:place]
+
+
+@pytest.mark.parametrize("name", ["src.ids", "src.ends", "tgt.ids", "tgt.ends", "manifest"])
+@pytest.mark.parametrize("harm", [flip, cut])
+def test_a_harmed_store_is_noticed_at_opening(
+    name: str, harm: Callable[[bytes, int], bytes], built: Path, tmp_path: Path
+) -> None:
+    whole = content(built)
+    places = random.Random(name).sample(range(len(whole[name])), 8)  # noqa: S311 - not a secret
+    for number, place in enumerate(places):
+        folder = tmp_path / str(number)
+        folder.mkdir()
+        for each, data in whole.items():
+            (folder / each).write_bytes(harm(data, place) if each == name else data)
+        with pytest.raises(InputError):
+            Store.open(folder)
+
+
+def test_several_corpora_are_laid_end_to_end_and_mixed_by_weight(
+    recipe: Recipe, tmp_path: Path
+) -> None:
+    other = tmp_path / "other.tsv"
+    pairs = [Pair(f"Number {n} is here.", f"Nummer {n} ist hier.") for n in range(1000)]
+    other.write_text("".join(f"{pair.src}\t{pair.tgt}\n" for pair in pairs), encoding="utf-8")
+    store = open_or_build(
+        Recipe((*recipe.sources, Tsv(other)), recipe.tokenizer), tmp_path / "cache"
+    )
+    assert store.manifest["source_ends"] == [9000, 10_000]
+    tokenizer = Tokenizer.load(recipe.tokenizer)
+    assert tokenizer.decode_batch([store.src[9000].tolist()]) == ["Number 0 is here."]
+    taken = [Loader(store, weights=(0.5, 3)).plan(epoch).sentences for epoch in range(2)]
+    for sentences in taken:
+        first, second = sentences[sentences < 9000], sentences[sentences >= 9000]
+        assert len(set(first.tolist())) == first.size
+        assert abs(first.size - 4500) < 300
+        assert sorted(second.tolist()) == sorted([*range(9000, 10_000)] * 3)
+    assert set(taken[0].tolist()) != set(taken[1].tolist())
