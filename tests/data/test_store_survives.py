@@ -67,7 +67,7 @@ def start(corpus: Path, cache: Path, *, max_bytes: int | None = None) -> "subpro
     )
 
 
-@pytest.mark.parametrize("delay_s", [0.2, 0.6, 0.9, 1.1, 1.4])
+@pytest.mark.parametrize("delay_s", [0.08 * n for n in range(1, 21)])
 def test_a_killed_build_is_followed_by_the_same_store(
     delay_s: float, corpus: Path, undisturbed: dict[str, bytes], tmp_path: Path
 ) -> None:
