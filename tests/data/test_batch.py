@@ -2,6 +2,7 @@ import threading
 
 import numpy as np
 import pytest
+import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -106,3 +107,16 @@ def test_a_reader_that_stops_early_lets_the_thread_end() -> None:
     batches.close()
     thread.join(timeout=10)
     assert not thread.is_alive()
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_batches_can_be_ready_in_pinned_memory() -> None:
+    some = side([[5, 6], [7]])
+    store = Store(some, some, {"source_ends": [2]})
+    [plain], [pinned] = (list(Loader(store, pin=pin).batches(0)) for pin in (False, True))
+    assert pinned.src.is_pinned()
+    assert pinned.tgt_in.is_pinned()
+    assert pinned.tgt_out.is_pinned()
+    assert rows_of(pinned) == rows_of(plain)
+    assert torch.equal(pinned.src.to("cuda", non_blocking=True).cpu(), plain.src)
