@@ -5,6 +5,7 @@ it runs.
 """
 
 import io
+import os
 import sys
 from typing import Annotated, NoReturn
 
@@ -68,6 +69,8 @@ def main() -> None:
     except OSError as fault:
         if debug:
             raise
+        # What is still in the buffer goes nowhere, or Python would fail again on its way out.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         _fail(InputError(f"cannot write the output: {fault.strerror}"))
     except (TransduceError, typer.TyperException) as mistake:
         if debug:
