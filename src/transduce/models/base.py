@@ -41,6 +41,18 @@ class Seq2Seq(Protocol[State]):
         """Read source ids, [B, S]."""
         ...
 
+    @property
+    def projection(self) -> Tensor:
+        """The matrix, [V, d_model], that turns the decoder's states into scores (§3.4)."""
+        ...
+
+    def decode_states(self, memory: Memory, tgt_in: Tensor) -> Tensor:
+        """Read every prefix of tgt_in, [B, T]: a state for each, [B, T, d_model].
+
+        Training takes these and the projection instead of logits, which would fill the memory.
+        """
+        ...
+
     def decode(self, memory: Memory, tgt_in: Tensor) -> Tensor:
         """Score every next token after every prefix of tgt_in, [B, T]: logits, [B, T, V]."""
         ...

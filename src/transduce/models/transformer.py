@@ -123,10 +123,23 @@ class Transformer(nn.Module):
 
     def decode(self, memory: Memory, tgt_in: Tensor, *, attend: Attend = attend_fused) -> Tensor:
         """Read the target shifted right, [B, T]; score the token after each of its positions."""
+        states = self.decode_states(memory, tgt_in, attend=attend)  # [B, T, d_model]
+        return self.embedding.logits(states)  # [B, T, V]
+
+    def decode_states(
+        self, memory: Memory, tgt_in: Tensor, *, attend: Attend = attend_fused
+    ) -> Tensor:
+        """Do the same up to the scores."""
         x = self._embed(tgt_in, self.positions(tgt_in.size(1)))  # [B, T, d_model]
         for layer in self.decoder:
             x = layer(x, memory, attend=attend)
-        return self.embedding.logits(self.decoder_norm(x))  # [B, T, V]
+        states: Tensor = self.decoder_norm(x)  # [B, T, d_model]
+        return states
+
+    @property
+    def projection(self) -> Tensor:
+        """The matrix that turns states into scores, [V, d_model]: the embedding's own (§3.4)."""
+        return self.embedding.weight
 
     def start(self, memory: Memory, *, max_steps: int) -> TransformerState:
         """Compute the keys and values of the source once, for all hypotheses and all steps."""

@@ -1,0 +1,1 @@
+"""Training (§5): from batches to weights, and nothing is ever lost."""
