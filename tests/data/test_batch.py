@@ -60,11 +60,15 @@ def test_a_batch_holds_its_sentences_ended_begun_and_padded(
 def test_a_position_reached_directly_is_the_one_reached_by_walking(
     drawn: tuple[Store, list[list[int]], list[list[int]]], world: int, data: st.DataObject
 ) -> None:
-    loader = Loader(drawn[0], max_tokens=30, rank=world - 1, world=world)
-    walked = [rows_of(batch) for batch in loader.batches(2)]
-    steps = data.draw(st.integers(0, len(walked)))
-    reached = [rows_of(batch) for batch in loader.batches(2, done=steps * world)]
-    assert reached == walked[steps:]
+    per_step = data.draw(st.integers(1, 3))
+    loader = Loader(drawn[0], max_tokens=30, per_step=per_step, rank=world - 1, world=world)
+    walked = [rows_of(batch) for share in loader.steps(2) for batch in share.batches]
+    shares = list(loader.steps(2))
+    steps = data.draw(st.integers(0, len(shares)))
+    done = shares[steps - 1].done if steps else 0
+    reached = [rows_of(b) for share in loader.steps(2, done=done) for b in share.batches]
+    assert reached == walked[len(walked) - len(reached) :]
+    assert len(reached) == sum(len(share.batches) for share in shares[steps:])
 
 
 @given(drawn=stores(), world=st.integers(1, 4))
@@ -73,8 +77,16 @@ def test_an_epoch_of_all_processes_holds_every_pair_once(
 ) -> None:
     store, src, tgt = drawn
     loaders = [Loader(store, max_tokens=30, rank=rank, world=world) for rank in range(world)]
-    shares = [list(loader.batches(0)) for loader in loaders]
-    assert len({len(share) for share in shares}) == 1
+    steps = [list(loader.steps(0)) for loader in loaders]
+    assert (
+        len({tuple((s.first, s.done, s.src_tokens, s.tgt_tokens) for s in one) for one in steps})
+        == 1
+    )
+    for everyones in zip(*steps, strict=True):
+        taken = [batch for share in everyones for batch in share.batches]
+        assert sum(batch.tgt_tokens for batch in taken) == everyones[0].tgt_tokens
+        assert sum(batch.src_tokens for batch in taken) == everyones[0].src_tokens
+    shares = [[batch for share in one for batch in share.batches] for one in steps]
     found = [
         (tuple(i for i in s if i > EOS_ID), tuple(i for i in t if i > EOS_ID))
         for share in shares
@@ -82,6 +94,36 @@ def test_an_epoch_of_all_processes_holds_every_pair_once(
         for s, _, t in rows_of(batch)
     ]
     assert sorted(found) == sorted((tuple(s), tuple(t)) for s, t in zip(src, tgt, strict=True))
+
+
+@given(drawn=stores(), max_tokens=st.integers(1, 60), data=st.data())
+def test_a_split_batch_is_the_same_sentences_within_the_budget(
+    drawn: tuple[Store, list[list[int]], list[list[int]]], max_tokens: int, data: st.DataObject
+) -> None:
+    store, src, _ = drawn
+    chosen = data.draw(st.lists(st.integers(0, len(src) - 1), min_size=1, max_size=9))
+    whole = Batch.of(store, np.array(chosen, dtype=np.int64))
+    pieces = whole.split(max_tokens)
+    assert [row for piece in pieces for row in rows_of(piece)] == rows_of(whole)
+    assert sum(piece.src_tokens for piece in pieces) == whole.src_tokens
+    assert sum(piece.tgt_tokens for piece in pieces) == whole.tgt_tokens
+    for piece in pieces:
+        padded = max(piece.src.numel(), piece.tgt_out.numel())
+        assert padded <= max_tokens or piece.src.size(0) == 1
+
+
+@given(drawn=stores(), max_length=st.integers(1, 13))
+def test_longer_pairs_are_left_out(
+    drawn: tuple[Store, list[list[int]], list[list[int]]], max_length: int
+) -> None:
+    store, src, tgt = drawn
+    taken = Loader(store, max_length=max_length).plan(0).sentences
+    fit = [
+        n
+        for n, both in enumerate(zip(src, tgt, strict=True))
+        if len(max(both, key=len)) < max_length
+    ]
+    assert sorted(taken.tolist()) == fit
 
 
 class _Failing(Sentences):

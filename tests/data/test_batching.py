@@ -41,38 +41,61 @@ def test_no_batch_exceeds_its_budget_unless_it_is_one_long_sentence(
         assert padded <= max_tokens or batch.size == 1
 
 
-def shares(epoch_plan: Plan, world: int, *, done: int = 0) -> list[list[NDArray[np.int64]]]:
+def shares(
+    epoch_plan: Plan, world: int, *, count: int, done: int = 0
+) -> list[list[list[NDArray[np.int64]]]]:
     """What each process takes, step by step."""
     return [
-        [epoch_plan.share(first, rank=rank, world=world) for rank in range(world)]
-        for first in range(done, len(epoch_plan), world)
+        [epoch_plan.share(first, count=count, rank=rank, world=world) for rank in range(world)]
+        for first in range(done, len(epoch_plan), count)
     ]
 
 
-@given(corpus=corpora(), world=st.integers(1, 9), max_tokens=st.integers(1, 300))
+@given(
+    corpus=corpora(),
+    world=st.integers(1, 9),
+    count=st.integers(1, 9),
+    max_tokens=st.integers(1, 300),
+)
 def test_shares_are_disjoint_cover_everything_and_keep_the_budget(
-    corpus: tuple[Lengths, Lengths], world: int, max_tokens: int
+    corpus: tuple[Lengths, Lengths], world: int, count: int, max_tokens: int
 ) -> None:
-    steps = shares(plan(corpus, max_tokens=max_tokens), world)
-    taken = [share for step in steps for share in step]
+    epoch_plan = plan(corpus, max_tokens=max_tokens)
+    steps = shares(epoch_plan, world, count=count)
+    taken = [batch for step in steps for share in step for batch in share]
     assert sorted(np.concatenate(taken).tolist()) == list(range(corpus[0].size))
-    for share in taken:
-        padded = max(side[share].max(initial=0) * share.size for side in corpus)
-        assert padded <= max_tokens or share.size == 1
-    for step in steps:
-        idle = sum(share.size == 0 for share in step)
-        assert idle == 0 or sum(share.size for share in step) < 2 * world
+    for batch in taken:
+        padded = max(side[batch].max(initial=0) * batch.size for side in corpus)
+        assert padded <= max_tokens or batch.size == 1
+    for number, step in enumerate(steps):
+        batches = range(number * count, min((number + 1) * count, len(epoch_plan)))
+        smallest = min(epoch_plan.batch(index).size for index in batches)
+        assert all(step) or smallest < -(-world // len(batches))
+
+
+@given(corpus=corpora(), world=st.integers(1, 9), count=st.integers(1, 9))
+def test_a_step_takes_the_same_sentences_with_any_number_of_processes(
+    corpus: tuple[Lengths, Lengths], world: int, count: int
+) -> None:
+    alone, together = (shares(plan(corpus), n, count=count) for n in (1, world))
+    for one, many in zip(alone, together, strict=True):
+        named = [
+            sorted(i for share in step for batch in share for i in batch.tolist())
+            for step in (one, many)
+        ]
+        assert named[0] == named[1]
 
 
 @given(corpus=corpora(), worlds=st.tuples(st.integers(1, 5), st.integers(1, 5)), data=st.data())
 def test_another_number_of_processes_goes_on_where_the_first_stopped(
     corpus: tuple[Lengths, Lengths], worlds: tuple[int, int], data: st.DataObject
 ) -> None:
-    epoch_plan = plan(corpus)
+    epoch_plan, count = plan(corpus), data.draw(st.integers(1, 4))
     before, after = worlds
-    steps = data.draw(st.integers(0, len(epoch_plan) // before))
-    taken = shares(epoch_plan, before)[:steps] + shares(epoch_plan, after, done=steps * before)
-    found = np.concatenate([share for step in taken for share in step])
+    steps = data.draw(st.integers(0, len(epoch_plan) // count))
+    taken = shares(epoch_plan, before, count=count)[:steps]
+    taken += shares(epoch_plan, after, count=count, done=steps * count)
+    found = np.concatenate([batch for step in taken for share in step for batch in share])
     assert sorted(found.tolist()) == list(range(corpus[0].size))
 
 

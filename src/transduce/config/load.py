@@ -49,11 +49,17 @@ def to_yaml(config: Config) -> str:
         lines += [f"# {section_field.description}", f"{section_name}:"]
         section = getattr(config, section_name)
         for name, field in type(section).model_fields.items():
-            entry = yaml.safe_dump({name: getattr(section, name)}).strip()
+            entry = f"{name}: {_inline(getattr(section, name))}"
             follows = field.default_factory and name not in section.model_fields_set
             lines += [f"  # {field.description}", f"  # {entry}" if follows else f"  {entry}"]
         lines.append("")
     return "\n".join(lines)
+
+
+def _inline(value: Any) -> str:
+    """Write a value as YAML on one line."""
+    in_brackets = yaml.safe_dump([value], default_flow_style=True, width=2**31, allow_unicode=True)
+    return in_brackets.strip()[1:-1]
 
 
 def _starting_point(source: str | Path) -> Tree:

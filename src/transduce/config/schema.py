@@ -9,7 +9,14 @@ import reprlib
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    model_validator,
+)
 
 from transduce.errors import ConfigError
 
@@ -23,6 +30,17 @@ class _Section(BaseModel):
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
 Share = Annotated[float, Field(ge=0, lt=1)]
+Positive = Annotated[float, Field(gt=0, lt=1e12)]
+Long = Annotated[int, Field(ge=1, le=10**12)]
+
+
+def _several(value: Any) -> Any:
+    """Take one value for a list of one, and YAML's lists for our tuples."""
+    return tuple(value) if isinstance(value, list | tuple) else (value,)
+
+
+Files = Annotated[tuple[str, ...], BeforeValidator(_several)]
+Numbers = Annotated[tuple[float, ...], BeforeValidator(_several)]
 
 
 def _per_head(section: dict[str, Any]) -> int:
@@ -98,11 +116,108 @@ class ModelConfig(_Section):
         return self
 
 
-class TrainingConfig(_Section):
-    """The training of §5, as far as Table 3 varies it."""
+class DataConfig(_Section):
+    """What is learnt from, and how it becomes numbers (§5.1)."""
 
+    src: Files = Field(
+        default=(),
+        description="source text, one file or several; or .tsv or .jsonl with both sides",
+    )
+    tgt: Files = Field(default=(), description="target text, line by line its translation")
+    fields: str = Field(default="src,tgt", description="names of the two fields of a .jsonl")
+    weights: Numbers = Field(
+        default=(), description="how often an epoch takes each corpus; if not given, once"
+    )
+    dev_src: str | None = Field(
+        default=None, description="development source; if not given, pairs are held out"
+    )
+    dev_tgt: str | None = Field(default=None, description="development target")
+    dev_pairs: Count = Field(
+        default=2000, description="pairs to hold out; never more than a twentieth of the corpus"
+    )
+    held_out: Files = Field(
+        default=(), description="texts whose sentences must not be learnt from, such as test sets"
+    )
+    clean: bool = Field(default=True, description="drop pairs that are unfit to learn from")
+    subwords: Literal["bpe", "unigram", "wordpiece", "whitespace"] = Field(
+        default="bpe", description="how words are cut (§5.1); whitespace for text already cut"
+    )
+    tokenizer: str | None = Field(
+        default=None, description="a tokenizer.json to use instead of learning one"
+    )
+
+
+class TrainingConfig(_Section):
+    """The training of §5: batches, optimiser, schedule, regularisation, and when it ends."""
+
+    batch_tokens: Long = Field(
+        default=25_000, description="tokens a step on either side, of all processes together (§5.1)"
+    )
+    accumulate: Count = Field(
+        default=1, description="batches a step: each has batch_tokens / accumulate tokens"
+    )
+    schedule: Literal["paper", "linear"] = Field(
+        default="paper",
+        description="learning rate after warm-up: by step^-0.5 (§5.3); linear, to 0 at the end of "
+        "the budget, is a deviation",
+    )
+    warmup_steps: Long = Field(
+        default=4000, description="steps over which the learning rate rises (§5.3)"
+    )
+    learning_rate: Positive | None = Field(
+        default=None, description="its peak; if not given, (d_model · warmup_steps)^-0.5 (§5.3)"
+    )
+    beta_1: Share = Field(default=0.9, description="β1 of Adam (§5.3)")
+    beta_2: Share = Field(default=0.98, description="β2 of Adam (§5.3)")
+    epsilon: Positive = Field(default=1e-9, description="ε of Adam (§5.3)")
+    clip_norm: Positive | None = Field(
+        default=None, description="longest gradient; longer ones are scaled down; a deviation"
+    )
     eps_ls: Share = Field(default=0.1, description="ε_ls: label smoothing (§5.4)")
-    steps: int = Field(default=100_000, ge=1, le=10**12, description="optimiser steps (§5.2)")
+    steps: Long = Field(default=100_000, description="the run ends after so many steps (§5.2)")
+    epochs: Positive | None = Field(
+        default=None, description="or after so many times through the data"
+    )
+    minutes: Positive | None = Field(default=None, description="or after so much time")
+    patience: Count | None = Field(
+        default=None, description="or when so many scorings in a row have not improved the dev loss"
+    )
+
+
+class RunConfig(_Section):
+    """How the run goes about it: on what, how carefully, and what it keeps."""
+
+    seed: int = Field(default=1, ge=0, le=2**63 - 1, description="decides all that is random")
+    device: str = Field(
+        default="auto",
+        pattern=r"^(auto|cpu|mps|cuda(:\d{1,3})?)$",
+        description="auto: a GPU if there is one",
+    )
+    precision: Literal["auto", "float32", "bf16"] = Field(
+        default="auto", description="auto: bf16 on GPUs that have it; weights stay in float32"
+    )
+    compile: Literal["auto", "yes", "no"] = Field(
+        default="auto", description="torch.compile; auto: on GPUs"
+    )
+    checkpoint_steps: Long = Field(
+        default=1000, description="score and write a checkpoint every so many steps (§6.1)"
+    )
+    save_minutes: Positive = Field(
+        default=10.0, description="and write one, to go on from, at least so often"
+    )
+    average: Count = Field(
+        default=5, description="average the weights of the last so many checkpoints (§6.1)"
+    )
+    keep_best: Count = Field(default=1, description="also keep the best so many checkpoints")
+    ema_decay: Share = Field(
+        default=0.0, description="keep a moving average of the weights; a deviation above 0"
+    )
+    bleu_sentences: int = Field(
+        default=500, ge=0, le=10**6, description="dev sentences to translate at a scoring"
+    )
+    timeout_s: Positive = Field(
+        default=1800.0, description="how long processes wait for one of them before giving up"
+    )
 
 
 class Config(_Section):
@@ -111,8 +226,14 @@ class Config(_Section):
     model: ModelConfig = Field(
         default_factory=lambda: ModelConfig(), description="the architecture (§3)"
     )
+    data: DataConfig = Field(
+        default_factory=lambda: DataConfig(), description="what is learnt from (§5.1)"
+    )
     training: TrainingConfig = Field(
         default_factory=lambda: TrainingConfig(), description="how it is trained (§5)"
+    )
+    run: RunConfig = Field(
+        default_factory=lambda: RunConfig(), description="on what it runs and what it keeps"
     )
 
     @classmethod

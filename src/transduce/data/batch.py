@@ -42,6 +42,32 @@ class Batch:
             tgt_tokens,
         )
 
+    def split(self, max_tokens: int) -> list[Self]:
+        """Cut into batches of at most so many padded tokens on either side, or of one sentence."""
+        longest = max(self.src.size(1), self.tgt_out.size(1))
+        count = max(1, max_tokens // longest)
+        if count >= self.src.size(0):
+            return [self]
+        sides = (torch.split(t, count) for t in (self.src, self.tgt_in, self.tgt_out))
+        return [
+            replace(
+                self,
+                src=src,
+                tgt_in=tgt_in,
+                tgt_out=tgt_out,
+                src_tokens=int((src != PAD_ID).sum()),
+                tgt_tokens=int((tgt_out != PAD_ID).sum()),
+            )
+            for src, tgt_in, tgt_out in zip(*sides, strict=True)
+        ]
+
+    def to(self, device: torch.device) -> Self:
+        """Copy to a device, without waiting for it."""
+        src, tgt_in, tgt_out = (
+            t.to(device, non_blocking=True) for t in (self.src, self.tgt_in, self.tgt_out)
+        )
+        return replace(self, src=src, tgt_in=tgt_in, tgt_out=tgt_out)
+
     def pinned(self) -> Self:
         """Copy to memory from which a GPU can fetch by itself."""
         src, tgt_in, tgt_out = (t.pin_memory() for t in (self.src, self.tgt_in, self.tgt_out))
@@ -51,8 +77,8 @@ class Batch:
 def _padded(side: Sentences, sentences: Indices) -> tuple[NDArray[np.int64], int]:
     """Gather sentences into rows, each ended by EOS and filled up with padding."""
     ends = side.ends[sentences]
-    starts = np.where(sentences > 0, side.ends[sentences - 1], 0)
-    lengths = ends - starts
+    lengths = side.lengths_of(sentences)
+    starts = ends - lengths
     rows = np.full((sentences.size, int(lengths.max(initial=0)) + 1), PAD_ID, dtype=np.int64)
     columns = np.arange(rows.shape[1])
     words = [side.ids[start:end] for start, end in zip(starts.tolist(), ends.tolist(), strict=True)]

@@ -55,26 +55,26 @@ class Plan:
         assert 0 <= index < len(self), f"batch {index} of {len(self)}"
         return self.sentences[self.starts[index] : self.starts[index + 1]]
 
-    def share(self, done: int, *, rank: int, world: int) -> Indices:
-        """Name the sentences that one of `world` processes takes after `done` batches.
+    def share(self, done: int, *, count: int = 1, rank: int, world: int) -> list[Indices]:
+        """Name the sentences of each batch that one of `world` processes takes in a step.
 
-        A step takes the next `world` batches, one for each process, so the number of batches done
-        says where an epoch stands, whatever the number of processes. Fewer than that at the end of
-        an epoch are cut into `world` pieces; only where they have fewer sentences than there are
-        processes does one get none.
+        A step takes the next `count` batches after the `done` that came before. Together the
+        processes take the same sentences however many they are, so the number of batches done says
+        where an epoch stands. Batches are dealt in turn; fewer batches than processes are cut, and
+        only where one has fewer sentences than pieces does a process get none.
         """
         assert 0 <= done < len(self), f"batch {done} of {len(self)}"
-        rest = len(self) - done
-        if rest >= world:
-            return self.batch(done + rank)
+        step = range(done, min(done + count, len(self)))
+        if len(step) >= world:
+            return [self.batch(index) for index in step[rank::world]]
         pieces = [
             piece
-            for index in range(rest)
+            for order, index in enumerate(step)
             for piece in np.array_split(
-                self.batch(done + index), world // rest + (index < world % rest)
+                self.batch(index), world // len(step) + (order < world % len(step))
             )
         ]
-        return pieces[rank]
+        return [pieces[rank]] if pieces[rank].size else []
 
 
 def mixed(ends: Sequence[int], weights: Sequence[float], *, seed: int, epoch: int) -> Indices:

@@ -46,6 +46,9 @@ class Rules:
     min_script: float = 0.5  # share of letters in the side's own scripts
 
 
+DEFAULT_RULES = Rules()
+
+
 @dataclass(frozen=True)
 class Typical:
     """What a corpus looks like, learnt from a sample of it."""
@@ -101,7 +104,7 @@ def clean(
     pairs: Iterable[Pair],
     report: Report,
     *,
-    rules: Rules | None = None,
+    rules: Rules = DEFAULT_RULES,
     held_out: Iterable[str] = (),
 ) -> Iterator[Pair]:
     """Stream the pairs that are fit, and tell the report of the others.
@@ -137,24 +140,22 @@ def batched(pairs: Iterable[Pair], size: int) -> Iterator[list[Pair]]:
 class Sieve:
     """All filters but the one for duplicates: what can be said of a pair by itself."""
 
-    rules: Rules
+    rules: Rules | None  # None: only what is held out is caught
     typical: Typical
     held_out: frozenset[int]
 
     @classmethod
-    def of(
-        cls, sample: list[Pair], *, rules: Rules | None = None, held_out: Iterable[str] = ()
-    ) -> Self:
+    def of(cls, sample: list[Pair], *, rules: Rules | None, held_out: Iterable[str] = ()) -> Self:
         """Learn what is typical from a sample."""
         hidden = frozenset(_digest(_seen(sentence)) for sentence in held_out)
-        return cls(rules or Rules(), Typical.of(sample), hidden)
+        return cls(rules, Typical.of(sample), hidden)
 
     def faults(self, batch: list[Pair]) -> list[str | None]:
         """Name the first filter that catches each pair."""
         return [self._fault(pair) for pair in batch]
 
     def _fault(self, pair: Pair) -> str | None:
-        fault = _fault(pair, self.rules, self.typical)
+        fault = _fault(pair, self.rules, self.typical) if self.rules else None
         if (
             fault is None
             and self.held_out

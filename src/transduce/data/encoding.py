@@ -49,7 +49,7 @@ class Encoder:
     """How pairs are sieved and encoded; small enough to be sent to every process."""
 
     tokenizer: Path
-    sieve: Sieve | None  # None lets every pair through
+    sieve: Sieve
 
     def encode_all(
         self, batches: Iterator[list[Pair]], *, processes: int
@@ -103,11 +103,11 @@ def _end_with_parent() -> None:
 
 def _encode(batch: list[Pair]) -> Encoded:
     sieve = _Process.encoder.sieve
-    faults: list[str | None] = sieve.faults(batch) if sieve else [None] * len(batch)
+    faults = sieve.faults(batch)
     fit = [pair for pair, fault in zip(batch, faults, strict=True) if fault is None]
     return Encoded(
         faults,
-        digests(batch) if sieve else [],
+        digests(batch) if sieve.rules else [],
         _side([pair.src for pair in fit]),
         _side([pair.tgt for pair in fit]),
     )

@@ -5,11 +5,24 @@ from dataclasses import dataclass
 from queue import Full, Queue
 from threading import Event, Thread
 
+import numpy as np
+
 from transduce.data.batch import Batch
-from transduce.data.batching import Plan, mixed
+from transduce.data.batching import Indices, Plan, mixed
 from transduce.data.store import Store
 
 AHEAD = 8
+
+
+@dataclass(frozen=True)
+class Share:
+    """What one process takes in a step, and how much all of them take together."""
+
+    batches: list[Batch]
+    src_tokens: int  # of all processes
+    tgt_tokens: int
+    first: int  # the step's first batch in its epoch
+    done: int  # batches of the epoch that are done after the step
 
 
 @dataclass(frozen=True)
@@ -17,41 +30,65 @@ class Loader:
     """The batches of one process among `world`."""
 
     store: Store
-    max_tokens: int = 25_000  # on either side (§5.1)
+    max_tokens: int = 25_000  # of a batch, on either side (§5.1)
+    per_step: int = 1  # batches that all processes take together in a step
     seed: int = 1
     rank: int = 0
     world: int = 1
     pin: bool = False
     weights: Sequence[float] = ()  # of the store's corpora; 1 each if not given
+    max_length: int | None = None  # tokens of a side, its end included; longer pairs are left out
 
     def plan(self, epoch: int) -> Plan:
         """Plan an epoch; ends of sentences count as tokens."""
         ends = self.store.manifest["source_ends"]
         weights = self.weights or [1.0] * len(ends)
         taken = mixed(ends, weights, seed=self.seed, epoch=epoch)
-        lengths = (side.lengths[taken] + 1 for side in (self.store.src, self.store.tgt))
-        plan = Plan.of_epoch(*lengths, max_tokens=self.max_tokens, seed=self.seed, epoch=epoch)
+        if self.max_length is not None:
+            taken = taken[np.maximum(*self._lengths(taken)) <= self.max_length]
+        plan = Plan.of_epoch(
+            *self._lengths(taken), max_tokens=self.max_tokens, seed=self.seed, epoch=epoch
+        )
         return plan.of(taken)
 
-    def batches(self, epoch: int, *, done: int = 0) -> Generator[Batch]:
-        """Stream an epoch's batches after the first `done`, which all processes have taken."""
+    def steps(self, epoch: int, *, done: int = 0) -> Generator[Share]:
+        """Stream an epoch's steps after the first `done` batches, made ready in the background."""
         plan = self.plan(epoch)
-        made = (self._batch(plan, first) for first in range(done, len(plan), self.world))
+        made = (self._share(plan, first) for first in range(done, len(plan), self.per_step))
         return _ahead(made)
 
-    def _batch(self, plan: Plan, done: int) -> Batch:
-        batch = Batch.of(self.store, plan.share(done, rank=self.rank, world=self.world))
-        return batch.pinned() if self.pin else batch
+    def batches(self, epoch: int) -> Generator[Batch]:
+        """Stream this process's batches of an epoch."""
+        for share in self.steps(epoch):
+            yield from share.batches
+
+    def _share(self, plan: Plan, first: int) -> Share:
+        count = min(self.per_step, len(plan) - first)
+        mine = plan.share(first, count=count, rank=self.rank, world=self.world)
+        batches = [Batch.of(self.store, sentences) for sentences in mine]
+        everyones = plan.sentences[plan.starts[first] : plan.starts[first + count]]
+        src_tokens, tgt_tokens = (int(side.sum()) for side in self._lengths(everyones))
+        return Share(
+            [batch.pinned() for batch in batches] if self.pin else batches,
+            src_tokens=src_tokens,
+            tgt_tokens=tgt_tokens,
+            first=first,
+            done=first + count,
+        )
+
+    def _lengths(self, sentences: Indices) -> tuple[Indices, Indices]:
+        src, tgt = (side.lengths_of(sentences) + 1 for side in (self.store.src, self.store.tgt))
+        return src, tgt
 
 
-def _ahead(batches: Iterator[Batch]) -> Generator[Batch]:
+def _ahead(shares: Iterator[Share]) -> Generator[Share]:
     """Draw from an iterator in a thread, a few items ahead; what it raises is raised here."""
-    queue: Queue[Batch | Exception | None] = Queue(AHEAD)
+    queue: Queue[Share | BaseException | None] = Queue(AHEAD)
     stopped = Event()
-    Thread(target=_fill, args=(queue, batches, stopped), daemon=True, name="batches").start()
+    Thread(target=_fill, args=(queue, shares, stopped), daemon=True, name="batches").start()
     try:
         while (item := queue.get()) is not None:
-            if isinstance(item, Exception):
+            if isinstance(item, BaseException):
                 raise item
             yield item
     finally:
@@ -59,20 +96,20 @@ def _ahead(batches: Iterator[Batch]) -> Generator[Batch]:
 
 
 def _fill(
-    queue: "Queue[Batch | Exception | None]", batches: Iterator[Batch], stopped: Event
+    queue: "Queue[Share | BaseException | None]", shares: Iterator[Share], stopped: Event
 ) -> None:
     try:
-        for batch in batches:
-            if not _put(queue, batch, stopped):
+        for share in shares:
+            if not _put(queue, share, stopped):
                 return
-    except Exception as fault:  # noqa: BLE001 - raised again where the batch is awaited
+    except BaseException as fault:  # noqa: BLE001 - raised again where the share is awaited
         _put(queue, fault, stopped)
     else:
         _put(queue, None, stopped)
 
 
 def _put(
-    queue: "Queue[Batch | Exception | None]", item: Batch | Exception | None, stopped: Event
+    queue: "Queue[Share | BaseException | None]", item: Share | BaseException | None, stopped: Event
 ) -> bool:
     """Wait for a place, but not for a reader who has gone; say whether there was one."""
     while not stopped.is_set():

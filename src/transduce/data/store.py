@@ -51,6 +51,10 @@ class Sentences:
         """Tokens in each sentence."""
         return np.diff(self.ends, prepend=0)
 
+    def lengths_of(self, sentences: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Tokens in each of these sentences."""
+        return self.ends[sentences] - np.where(sentences > 0, self.ends[sentences - 1], 0)
+
 
 @dataclass(frozen=True)
 class Store:
@@ -89,7 +93,7 @@ class Recipe:
 
     sources: tuple[Source, ...]
     tokenizer: Path
-    rules: Rules | None = field(default_factory=Rules)  # None keeps every pair
+    rules: Rules | None = field(default_factory=Rules)  # None drops only what is held out
     held_out: Sequence[Path] = ()
 
     def inputs(self) -> list[Path]:
@@ -145,11 +149,11 @@ def _build(
     for source in recipe.sources:  # what is typical is typical of each by itself
         sample, pairs = sampled(read_pairs(source))
         hidden = (line for path in recipe.held_out for line in read_lines(path))
-        sieve = Sieve.of(sample, rules=recipe.rules, held_out=hidden) if recipe.rules else None
+        sieve = Sieve.of(sample, rules=recipe.rules, held_out=hidden)
         batches = batched(pairs, BATCH_PAIRS)
         encoder = Encoder(recipe.tokenizer, sieve)
         for batch, encoded in encoder.encode_all(batches, processes=processes):
-            repeated = seen.add(encoded.digests) if sieve else [False] * len(batch)
+            repeated = seen.add(encoded.digests) if recipe.rules else [False] * len(batch)
             caught = report.told(batch, encoded.faults, repeated)
             kept = [c is None for c, f in zip(caught, encoded.faults, strict=True) if not f]
             writers["src"].append(encoded.src.only(np.array(kept, dtype=bool)))
