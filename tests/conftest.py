@@ -3,6 +3,7 @@
 `pytest --hypothesis-profile explore` draws new and more examples instead.
 """
 
+import pytest
 import torch
 from hypothesis import settings
 
@@ -11,3 +12,8 @@ settings.register_profile("explore", derandomize=False, deadline=None, max_examp
 settings.load_profile("default")
 
 torch.set_num_threads(1)  # the tensors are small: a second thread would only wait
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Let the tests that kill a run try more moments than the usual few."""
+    parser.addoption("--moments", type=int, default=2, help="how often a run is killed")

@@ -19,6 +19,12 @@ from transduce.text.tokenizer import Tokenizer
 PAIRS = [*generate(9000, seed=5), Pair("Nothing.", ""), *generate(50, seed=5)]
 
 
+def vocabulary(recipe: Recipe) -> Path:
+    assert recipe.tokenizer is not None
+    return recipe.tokenizer
+
+
+
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
     folder = tmp_path_factory.mktemp("corpus")
@@ -47,7 +53,7 @@ def content(folder: Path) -> dict[str, bytes]:
 
 
 def test_a_store_holds_the_clean_pairs_in_order(recipe: Recipe, built: Path) -> None:
-    store, tokenizer = Store.open(built), Tokenizer.load(recipe.tokenizer)
+    store, tokenizer = Store.open(built), Tokenizer.load(vocabulary(recipe))
     expected = list(clean(PAIRS, Report()))
     assert len(store) == len(expected) == 9000
     for sentences, texts in (
@@ -147,7 +153,7 @@ def test_several_corpora_are_laid_end_to_end_and_mixed_by_weight(
         Recipe((*recipe.sources, Tsv(other)), recipe.tokenizer), tmp_path / "cache"
     )
     assert store.manifest["source_ends"] == [9000, 10_000]
-    tokenizer = Tokenizer.load(recipe.tokenizer)
+    tokenizer = Tokenizer.load(vocabulary(recipe))
     assert tokenizer.decode_batch([store.src[9000].tolist()]) == ["Number 0 is here."]
     taken = [Loader(store, weights=(0.5, 3)).plan(epoch).sentences for epoch in range(2)]
     for sentences in taken:

@@ -16,6 +16,8 @@ from transduce.cli.data_catalog import get_corpus, list_corpora
 from transduce.cli.data_check import check_corpus
 from transduce.cli.describe import describe
 from transduce.cli.presets import presets
+#from transduce.cli.runs import list_runs
+from transduce.cli.train import train
 from transduce.errors import InputError, TransduceError
 
 app = typer.Typer(
@@ -24,6 +26,8 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: loading the renderer would double the time it takes
 )
+app.command()(train)
+#app.command("runs")(list_runs)
 app.command()(describe)
 app.command()(presets)
 data = typer.Typer(rich_markup_mode=None)

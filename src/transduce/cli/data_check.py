@@ -58,11 +58,10 @@ def check_corpus(
 
 def _sentences(path: Path) -> "Iterator[str]":
     """Read a held-out text; a file with both sides holds out both."""
-    from transduce.data.corpus import read_lines, read_pairs, source_of
+    from transduce.data.corpus import read_sentences, source_of
 
-    if path.suffix.lower() in (".tsv", ".jsonl"):
-        return (text for pair in read_pairs(source_of(path)) for text in pair)
-    return read_lines(path)
+    has_both = path.suffix.lower() in (".tsv", ".jsonl")
+    return read_sentences(source_of(path) if has_both else path)
 
 
 def _show(report: "Report") -> None:

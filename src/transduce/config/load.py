@@ -25,6 +25,15 @@ def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
     return Config.from_tree(tree)
 
 
+def read_recipe(path: Path) -> tuple[str | None, Tree]:
+    """Read a YAML file as it stands: the preset that it names, and the settings that it gives."""
+    tree = _parse(_read(path), origin=str(path))
+    if not isinstance(tree, dict):
+        raise ConfigError(f"{path}: settings are sections such as 'model:' with names below them")
+    preset = tree.pop("preset", None)
+    return None if preset is None else str(preset), tree
+
+
 def parse_override(override: str) -> Tree:
     """Turn `model.d_model=256` into {"model": {"d_model": 256}}; the value is read as YAML."""
     name, equals, text = override.partition("=")
@@ -71,11 +80,8 @@ def _starting_point(source: str | Path) -> Tree:
             f"no preset or file named {reprlib.repr(str(source))}{nearest(str(source), PRESETS)}; "
             "'transduce presets' lists the presets"
         )
-    tree = _parse(_read(path), origin=str(path))
-    if not isinstance(tree, dict):
-        raise ConfigError(f"{path}: settings are sections such as 'model:' with names below them")
-    preset = tree.pop("preset", None)
-    start = {} if preset is None else preset_named(str(preset)).model_dump(exclude_unset=True)
+    preset, tree = read_recipe(path)
+    start = {} if preset is None else preset_named(preset).model_dump(exclude_unset=True)
     return merge(start, tree)
 
 

@@ -2,8 +2,8 @@
 
 import fcntl
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -18,14 +18,15 @@ def in_the_making(folder: Path) -> Iterator[Path]:
     """
     folder.parent.mkdir(parents=True, exist_ok=True)
     with ExitStack() as stack:
-        with _locked(folder.parent):  # so that nobody takes a new folder for one that was left
+        with locked(folder.parent):  # so that nobody takes a new folder for one that was left
             _remove_left(folder)
-            making = Path(tempfile.mkdtemp(".making", f"{folder.name}.", folder.parent))
-            stack.enter_context(_locked(making))
+            making = folder.with_name(f"{folder.name}.{secrets.token_hex(8)}.making")
+            making.mkdir()
+            stack.enter_context(locked(making))
         stack.callback(shutil.rmtree, making, ignore_errors=True)
         yield making
         sync(making)
-        with _locked(folder.parent):
+        with locked(folder.parent):
             if not folder.exists():
                 making.rename(folder)
         sync(folder.parent)
@@ -43,16 +44,16 @@ def sync(path: Path) -> None:
 def _remove_left(folder: Path) -> None:
     for left in folder.parent.glob(f"{folder.name}.*.making"):
         try:
-            with _locked(left, wait=False):
+            with locked(left, wait=False):
                 shutil.rmtree(left, ignore_errors=True)
         except BlockingIOError:
             continue  # somebody is at it
 
 
 @contextmanager
-def _locked(folder: Path, *, wait: bool = True) -> Iterator[None]:
-    """Hold a lock that ends with this process, however it ends."""
-    descriptor = os.open(folder, os.O_RDONLY)
+def locked(path: Path, *, wait: bool = True) -> Iterator[None]:
+    """Hold the lock of a file or folder, which ends with this process, however it ends."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
         yield

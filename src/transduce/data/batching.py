@@ -33,10 +33,10 @@ class Plan:
         """
         assert max_tokens > 0, f"a budget of {max_tokens} tokens"
         src, tgt = src.astype(np.int64), tgt.astype(np.int64)
-        sentences = _by_length(src, tgt, _noise(src.size, seed, epoch))
+        sentences = _by_length(src, tgt, noise(src.size, seed, epoch))
         ends = _cut(src[sentences], tgt[sentences], max_tokens)
         starts = np.concatenate(([0], ends)).astype(np.int64)[:-1]
-        order = np.argsort(_noise(starts.size, seed, ~epoch))
+        order = np.argsort(noise(starts.size, seed, ~epoch))
         sizes = (ends - starts)[order]
         shuffled = [sentences[starts[batch] : ends[batch]] for batch in order]
         return cls(
@@ -83,12 +83,22 @@ def mixed(ends: Sequence[int], weights: Sequence[float], *, seed: int, epoch: in
     A corpus of weight 2 is taken twice, one of weight 0.5 by half: another half each epoch.
     """
     assert len(ends) == len(weights), f"{len(weights)} weights for {len(ends)} corpora"
-    chance = _noise(ends[-1], seed, epoch ^ 1 << 40) / 2.0**64
+    chance = noise(ends[-1], seed, epoch ^ 1 << 40) / 2.0**64
     parts = []
     for start, end, weight in zip([0, *ends], ends, weights, strict=False):
         times = int(weight) + (chance[start:end] < weight - int(weight))
         parts.append(np.repeat(np.arange(start, end), times))
     return np.concatenate(parts)
+
+
+def noise(count: int, seed: int, epoch: int) -> NDArray[np.uint64]:
+    """Give each number below count a random one: the splitmix64 sequence from (seed, epoch).
+
+    NumPy's own generators may draw differently in its next version; a run's order must not change.
+    """
+    state = _mixed(np.array([seed & _MASK], dtype=np.uint64)) ^ np.uint64(epoch & _MASK)
+    steps = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
+    return _mixed(_mixed(state) + steps)
 
 
 def _by_length(src: Lengths, tgt: Lengths, noise: NDArray[np.uint64]) -> Indices:
@@ -115,16 +125,6 @@ def _cut(src: Lengths, tgt: Lengths, max_tokens: int) -> Indices:
         start += max(1, int(fits.sum()))  # once a run is too large, so is every longer one
         ends.append(start)
     return np.array(ends, dtype=np.int64)
-
-
-def _noise(count: int, seed: int, epoch: int) -> NDArray[np.uint64]:
-    """Give each number below count a random one: the splitmix64 sequence from (seed, epoch).
-
-    NumPy's own generators may draw differently in its next version; a run's order must not change.
-    """
-    state = _mixed(np.array([seed & _MASK], dtype=np.uint64)) ^ np.uint64(epoch & _MASK)
-    steps = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    return _mixed(_mixed(state) + steps)
 
 
 _MASK = 2**64 - 1

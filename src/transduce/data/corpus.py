@@ -128,6 +128,17 @@ def read_lines(path: Path) -> Iterator[str]:
         raise InputError(f"{path} is empty")
 
 
+def read_sentences(held: Path | Source) -> Iterator[str]:
+    """Stream the sentences of a text, or of both sides of a corpus."""
+    if isinstance(held, Path):
+        yield from read_lines(held)
+    elif isinstance(held, TwoFiles):
+        yield from read_lines(held.src)
+        yield from read_lines(held.tgt)
+    else:
+        yield from (text for pair in read_pairs(held) for text in pair)
+
+
 def _blocks(path: Path) -> Iterator[bytes]:
     """Stream whole lines, about a megabyte at a time."""
     rest = b""

@@ -23,6 +23,7 @@ class Share:
     tgt_tokens: int
     first: int  # the step's first batch in its epoch
     done: int  # batches of the epoch that are done after the step
+    of: int  # batches in the epoch
 
 
 @dataclass(frozen=True)
@@ -74,6 +75,7 @@ class Loader:
             tgt_tokens=tgt_tokens,
             first=first,
             done=first + count,
+            of=len(plan),
         )
 
     def _lengths(self, sentences: Indices) -> tuple[Indices, Indices]:

@@ -7,7 +7,7 @@ other settings or another vocabulary make another store.
 
 import json
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 
 from transduce.data.atomic_folder import in_the_making, sync
 from transduce.data.cleaning import Report, Rules, Seen, Sieve, batched, sampled
-from transduce.data.corpus import Source, read_lines, read_pairs, survey
+from transduce.data.corpus import Source, read_pairs, read_sentences, survey
 from transduce.data.digests import Digests
 from transduce.data.encoding import Encoder, Ids, Side, id_type
 from transduce.errors import InputError
 from transduce.text.tokenizer import Tokenizer
 
-FORMAT = 1
+FORMAT = 2
 MANIFEST = "manifest"
 BATCH_PAIRS = 4000
 SIDES = ("src", "tgt")
@@ -92,14 +92,20 @@ class Recipe:
     """All that decides what is in a store: one corpus or several, the vocabulary and the rules."""
 
     sources: tuple[Source, ...]
-    tokenizer: Path
+    tokenizer: Path | None  # None: only to ask which pairs it takes
     rules: Rules | None = field(default_factory=Rules)  # None drops only what is held out
-    held_out: Sequence[Path] = ()
+    held_out: Sequence[Path | Source] = ()  # texts whose sentences must not be learnt from
 
     def inputs(self) -> list[Path]:
         """List the files that are read, in a fixed order."""
-        values = (value for source in self.sources for value in vars(source).values())
-        return [*(value for value in values if isinstance(value, Path)), *self.held_out]
+        values: list[Any] = []
+        for item in (*self.sources, *self.held_out):
+            values += [item] if isinstance(item, Path) else vars(item).values()
+        return [value for value in values if isinstance(value, Path)]
+
+    def held_out_sentences(self) -> Iterator[str]:
+        """Stream the sentences that must not be learnt from."""
+        return (text for item in self.held_out for text in read_sentences(item))
 
     def identity(self, cache: Path) -> dict[str, Any]:
         """Describe the recipe by content: digests of files instead of their names."""
@@ -107,13 +113,15 @@ class Recipe:
         return {
             "format": FORMAT,
             "sources": [_described(source, known) for source in self.sources],
-            "held_out": [known.of(path) for path in self.held_out],
-            "tokenizer": known.of(self.tokenizer),
+            "held_out": [_described(item, known) for item in self.held_out],
+            "tokenizer": known.of(self.tokenizer) if self.tokenizer else None,
             "rules": asdict(self.rules) if self.rules else None,
         }
 
 
-def _described(source: Source, known: Digests) -> dict[str, str]:
+def _described(source: Path | Source, known: Digests) -> dict[str, str]:
+    if isinstance(source, Path):
+        return {"kind": "text", "path": known.of(source)}
     fields = {k: known.of(v) if isinstance(v, Path) else v for k, v in vars(source).items()}
     return {"kind": type(source).__name__, **fields}
 
@@ -144,12 +152,12 @@ def _build(
     recipe: Recipe, folder: Path, processes: int, done: Callable[[int], None]
 ) -> dict[str, Any]:
     """Write the arrays and return what the manifest says of them."""
+    assert recipe.tokenizer is not None, "a store needs a vocabulary"
     report, seen, ends = Report(), Seen(), []
     writers = {side: _SideWriter(folder, side) for side in SIDES}
     for source in recipe.sources:  # what is typical is typical of each by itself
         sample, pairs = sampled(read_pairs(source))
-        hidden = (line for path in recipe.held_out for line in read_lines(path))
-        sieve = Sieve.of(sample, rules=recipe.rules, held_out=hidden)
+        sieve = Sieve.of(sample, rules=recipe.rules, held_out=recipe.held_out_sentences())
         batches = batched(pairs, BATCH_PAIRS)
         encoder = Encoder(recipe.tokenizer, sieve)
         for batch, encoded in encoder.encode_all(batches, processes=processes):

@@ -5,10 +5,11 @@ Search goes token by token: `start`, then `step` with the last token of each hyp
 `select` and `keep` on the state in between.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol, Self, TypeVar
+from typing import Any, Protocol, Self, TypeVar
 
-from torch import Tensor
+from torch import Tensor, nn
 
 
 @dataclass(frozen=True)
@@ -67,4 +68,30 @@ class Seq2Seq(Protocol[State]):
         The state that went in is spent: its memory may be that of the state that comes out.
         To go on in two ways from one state, `select` a copy first.
         """
+        ...
+
+
+class Learnable(Seq2Seq[Any], Protocol):
+    """Such a model as a torch module: with weights, and with a mode for training."""
+
+    training: bool
+
+    def parameters(self) -> Iterator[nn.Parameter]:
+        """Stream the weights."""
+        ...
+
+    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
+        """Stream the weights with their names."""
+        ...
+
+    def state_dict(self) -> dict[str, Tensor]:
+        """Name all that a checkpoint must hold."""
+        ...
+
+    def train(self, mode: bool = True) -> Self:
+        """Turn dropout on or off."""
+        ...
+
+    def eval(self) -> Self:
+        """Turn dropout off."""
         ...

@@ -1,0 +1,210 @@
+"""A run as one picture: its losses, its BLEU, its learning rate and its speed."""
+
+import importlib.util
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transduce.errors import InputError
+from transduce.training.events import Event, Scored, Stepped
+from transduce.training.journal import plainly
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+Numbers = NDArray[np.float64]
+Measured = TypeVar("Measured", Stepped, Scored)
+Place = Literal["upper right", "lower right", "best"]
+
+_MAX_POINTS = 2000  # of a line: more than the picture has columns of pixels for it
+_FEW_POINTS = 60  # so few are drawn as dots on their line
+_ROUND = (1, 2, 5, 10)  # what the distances of an axis' numbers begin with
+_TRAINING, _DEV, _OTHER = "#3b6fb6", "#d1495b", "#666666"
+
+
+def available() -> bool:
+    """Say whether matplotlib is installed: it comes with the extra `plot`."""
+    return importlib.util.find_spec("matplotlib") is not None
+
+
+def draw_curves(events: Sequence[Event], path: Path) -> None:
+    """Draw what happened in a run into a PNG file; it replaces an older one when it is whole."""
+    if not available():
+        raise InputError("matplotlib is not installed: pip install 'transduce[plot]'")
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(10, 6.4), dpi=150, layout="constrained")
+    _fill(figure, _last_made(events, Stepped), _last_made(events, Scored))
+    making = path.with_name(f"{path.name}.making")
+    with plainly(path):
+        try:
+            figure.savefig(making, format="png", backend="agg")
+            making.replace(path)
+        finally:
+            making.unlink(missing_ok=True)
+
+
+def _last_made(events: Iterable[Event], kind: type[Measured]) -> list[Measured]:
+    """Give the events of a kind in the order of their steps; of a step made again, the last."""
+    by_step = {event.step: event for event in events if isinstance(event, kind)}
+    return [by_step[step] for step in sorted(by_step)]
+
+
+def _fill(figure: "Figure", steps: list[Stepped], scores: list[Scored]) -> None:
+    has_bleu = any(score.bleu is not None for score in scores)
+    panels = "AB;CD" if has_bleu else "AA;CD"
+    axes = figure.subplot_mosaic(panels, height_ratios=(2.5, 1))
+    end = max([event.step for event in steps] + [event.step for event in scores], default=0)
+    for panel in axes.values():
+        _style(panel, end)
+    _draw_losses(axes["A"], steps, scores)
+    if has_bleu:
+        _draw_bleu(axes["B"], scores)
+    _draw_rate(axes["C"], steps)
+    _draw_speed(axes["D"], steps)
+
+
+def _style(panel: "Axes", end: int) -> None:
+    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+
+    panel.spines[["top", "right"]].set_visible(False)
+    panel.spines[["left", "bottom"]].set_color("#aaaaaa")
+    panel.grid(color="#e6e6e6", linewidth=0.8)
+    panel.set_axisbelow(True)
+    panel.tick_params(labelsize=9, color="#aaaaaa", labelcolor="#333333")
+    panel.set_xlim(0, max(end, 1) * 1.015)
+    panel.set_xlabel("step", fontsize=9, color="#333333")
+    panel.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=_ROUND))
+    panel.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+
+
+def _title(panel: "Axes", text: str) -> None:
+    panel.set_title(text, loc="left", fontsize=10.5, color="#222222")
+
+
+def _draw_losses(panel: "Axes", steps: list[Stepped], scores: list[Scored]) -> None:
+    _title(panel, "loss, nats a target token")
+    made, losses = _line(steps, [event.loss for event in steps])
+    scored, dev_losses = _line(scores, [event.loss for event in scores])
+    smooth = _smoothed(made, losses)
+    _plot_rough(panel, made, losses, _TRAINING)
+    _plot(panel, *smooth, _TRAINING, "training, label smoothing included")
+    if len(scored):
+        _plot(panel, scored, dev_losses, _DEV, "development")
+    best = _best(scores)
+    if best:
+        perplexity = f"{best.perplexity:{',.2f' if best.perplexity < 1e6 else '.2e'}}"
+        label = f"best: {best.loss:.3f}, perplexity {perplexity}, step {best.step:,}"
+        _mark(panel, best.step, best.loss, label)
+    _look_at(panel, np.concatenate([smooth[1], dev_losses]))
+    _legend(panel, "upper right" if len(made) > _FEW_POINTS else "best")
+
+
+def _draw_bleu(panel: "Axes", scores: list[Scored]) -> None:
+    _title(panel, "development BLEU")
+    with_bleu = [score for score in scores if score.bleu is not None]
+    scored, bleu = _line(with_bleu, [score.bleu or 0 for score in with_bleu])
+    _plot(panel, scored, bleu, _DEV)
+    best = _best(scores)
+    if best and best.bleu is not None:
+        _mark(panel, best.step, best.bleu, f"best by loss: {best.bleu:.2f}, step {best.step:,}")
+    panel.set_ylim(0, max(1.08 * bleu.max(initial=0), 1))
+    _legend(panel, "lower right", heading=with_bleu[-1].signature)
+
+
+def _draw_rate(panel: "Axes", steps: list[Stepped]) -> None:
+    from matplotlib.ticker import FuncFormatter, MaxNLocator
+
+    _title(panel, "learning rate")
+    made, rates = _line(steps, [event.learning_rate for event in steps])
+    kept = _evenly_spaced(len(made))
+    _plot(panel, made[kept], rates[kept], _OTHER)
+    panel.set_ylim(0, 1.1 * rates.max(initial=0) or 1)
+    panel.yaxis.set_major_locator(MaxNLocator(4, steps=_ROUND))
+    panel.yaxis.set_major_formatter(FuncFormatter(lambda rate, _: f"{rate:.1e}" if rate else "0"))
+
+
+def _draw_speed(panel: "Axes", steps: list[Stepped]) -> None:
+    from matplotlib.ticker import MaxNLocator, StrMethodFormatter
+
+    _title(panel, "source and target tokens a second")
+    made, speeds = _line(steps, [event.tokens_per_s for event in steps])
+    _plot_rough(panel, made, speeds, _OTHER)
+    _plot(panel, *_smoothed(made, speeds), _OTHER)
+    panel.set_ylim(0, 1.15 * np.quantile(speeds, 0.99) if speeds.any() else 1)
+    panel.yaxis.set_major_locator(MaxNLocator(4, integer=True, steps=_ROUND))
+    panel.yaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
+
+
+def _plot(panel: "Axes", x: Numbers, y: Numbers, colour: str, label: str = "") -> None:
+    marker = "." if len(x) <= _FEW_POINTS else ""
+    panel.plot(x, y, color=colour, linewidth=1.5, marker=marker, label=label or None)
+
+
+def _plot_rough(panel: "Axes", x: Numbers, y: Numbers, colour: str) -> None:
+    panel.plot(*_envelope(x, y), color=colour, linewidth=0.5, alpha=0.35)
+
+
+def _mark(panel: "Axes", step: int, value: float, label: str) -> None:
+    [star] = panel.plot([step], [value], "*", color=_DEV, markersize=14, zorder=5, label=label)
+    star.set_markeredgecolor("white")
+    star.set_clip_on(False)
+
+
+def _legend(panel: "Axes", place: Place, *, heading: str = "") -> None:
+    handles, labels = panel.get_legend_handles_labels()
+    if handles or heading:
+        legend = panel.legend(handles, labels, loc=place, fontsize=9, framealpha=0.8, edgecolor="w")
+        legend.set_title(heading)
+        legend.get_title().set_fontsize(7)
+
+
+def _best(scores: list[Scored]) -> Scored | None:
+    return next((score for score in reversed(scores) if score.best), None)
+
+
+def _look_at(panel: "Axes", values: Numbers) -> None:
+    """Leave the steep beginning outside where it would press the rest of the curves flat."""
+    if not len(values):
+        panel.set_ylim(0, 1)
+        return
+    low, high = values.min(), values.max()
+    top = min(high, low + 2.5 * (np.quantile(values, 0.95) - low)) if len(values) > 20 else high
+    margin = 0.06 * (top - low) or 0.5
+    panel.set_ylim(low - margin, top + margin)
+
+
+def _line(events: Sequence[Stepped | Scored], values: list[float]) -> tuple[Numbers, Numbers]:
+    """Give the steps and values of a line, without the points that are not finite."""
+    x = np.array([event.step for event in events], dtype=np.float64)
+    y = np.array(values, dtype=np.float64)
+    finite = np.isfinite(y)
+    return x[finite], y[finite]
+
+
+def _smoothed(x: Numbers, y: Numbers) -> tuple[Numbers, Numbers]:
+    """Average each point with its neighbours, as many before as after, but at the end."""
+    reach = len(x) // 60
+    kept = _evenly_spaced(len(x))
+    # Fewer neighbours in the steep beginning, so as not to bend it.
+    means = [y[i - min(reach, i) : i + min(reach, i) + 1].mean() for i in kept]
+    return x[kept], np.array(means, dtype=np.float64)
+
+
+def _evenly_spaced(count: int) -> NDArray[np.int64]:
+    """Choose places of points to draw, the first and the last among them."""
+    return np.linspace(0, count - 1, min(count, _MAX_POINTS)).round().astype(np.int64)
+
+
+def _envelope(x: Numbers, y: Numbers) -> tuple[Numbers, Numbers]:
+    """Keep the lowest and the highest point of each stretch of a rough line."""
+    if len(x) <= _MAX_POINTS:
+        return x, y
+    stretches = np.array_split(np.arange(len(x)), _MAX_POINTS // 2)
+    ends = [sorted((part[y[part].argmin()], part[y[part].argmax()])) for part in stretches]
+    kept = np.array(ends).ravel()
+    return x[kept], y[kept]

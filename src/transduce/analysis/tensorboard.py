@@ -1,0 +1,89 @@
+"""A run's numbers as TensorBoard's event files, for whoever watches runs with it."""
+
+import importlib.util
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+from transduce.errors import InputError
+from transduce.training.events import Event, Scored, Stepped
+from transduce.training.journal import plainly
+
+
+def available() -> bool:
+    """Say whether TensorBoard is installed: it comes with the extra `plot`."""
+    return importlib.util.find_spec("tensorboard") is not None
+
+
+class EventFiles:
+    """Writes the scalars of every event it is told; of its package it needs only the format.
+
+    TensorBoard's own writer would do it in a thread, which dies silently when the disk is full, and
+    would load TensorFlow where that is installed.
+    """
+
+    def __init__(self, folder: Path, step: int) -> None:
+        """Begin a file for a sitting that goes on after `step`; later points are taken back."""
+        if not available():
+            raise InputError("TensorBoard is not installed: pip install 'transduce[plot]'")
+        from tensorboard.compat.proto import event_pb2  # type: ignore[import-untyped]
+        from tensorboard.summary.writer.record_writer import (  # type: ignore[import-untyped]
+            RecordWriter,
+        )
+
+        self._proto = event_pb2
+        # Files are read in the order of their names, and each sitting has its own.
+        self._path = folder / f"events.out.tfevents.{time.time_ns()}.transduce"
+        with plainly(self._path):
+            folder.mkdir(parents=True, exist_ok=True)
+            self._file = self._path.open("xb", buffering=0)
+        self._records = RecordWriter(self._file)
+        self._write(event_pb2.Event(file_version="brain.Event:2"))
+        start = event_pb2.SessionLog(status=event_pb2.SessionLog.START)
+        self._write(event_pb2.Event(step=step + 1, session_log=start))
+
+    def __call__(self, event: Event) -> None:
+        """Write the numbers of a step or a score; other events have none."""
+        values = _scalars(event)
+        if values:
+            summary = self._proto.Event().summary
+            for tag, value in values.items():
+                summary.value.add(tag=tag, simple_value=value)
+            self._write(self._proto.Event(step=event.step, summary=summary))
+
+    def close(self) -> None:
+        """Let go of the file; all that was told is in it already."""
+        self._file.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def _write(self, event: Any) -> None:
+        event.wall_time = time.time()
+        with plainly(self._path):
+            self._records.write(event.SerializeToString())
+
+
+def _scalars(event: Event) -> dict[str, float]:
+    match event:
+        case Stepped():
+            return {
+                "train/loss": event.loss,
+                "train/learning_rate": event.learning_rate,
+                "train/gradient_norm": event.gradient_norm,
+                "train/tokens_per_s": event.tokens_per_s,
+            }
+        case Scored():
+            scores = {"dev/loss": event.loss, "dev/perplexity": event.perplexity}
+            return scores if event.bleu is None else scores | {"dev/bleu": event.bleu}
+        case _:
+            return {}

@@ -1,0 +1,106 @@
+"""Several processes that learn together, as `torchrun` starts them: one model, one gradient.
+
+Each process computes the gradient of its share, and the shares are summed. Nothing is exchanged
+while a gradient is being computed, so one process may run out of memory and try again without the
+others noticing.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import torch
+import torch.distributed as dist
+from torch import Tensor
+
+from transduce.errors import TransduceError
+
+
+class LostProcessError(TransduceError):
+    """Another process died or hangs."""
+
+
+@dataclass(frozen=True)
+class Processes:
+    """One process among `world`; the first, of rank 0, is the only one that writes and prints."""
+
+    rank: int = 0
+    world: int = 1
+    host_group: "dist.ProcessGroup | None" = None  # for what is decided on the host, over Gloo
+    timeout_s: float = 1800.0
+
+    @property
+    def is_first(self) -> bool:
+        """Whether this process writes and prints."""
+        return self.rank == 0
+
+    def sum(self, tensor: Tensor) -> None:
+        """Replace a tensor by its sum over all processes."""
+        if self.world > 1:
+            with self._naming_the_lost():
+                dist.all_reduce(tensor)
+
+    def agree(self, *wishes: bool, seconds: float) -> tuple[list[bool], float]:
+        """Learn of each wish whether some process has it, and the time on the first one's clock.
+
+        Notices if a process is gone or hangs.
+        """
+        if self.world == 1:
+            return list(wishes), seconds
+        clock = seconds if self.is_first else 0.0
+        votes = torch.tensor([*map(float, wishes), clock], dtype=torch.float64)
+        with self._naming_the_lost():
+            dist.monitored_barrier(self.host_group, timedelta(seconds=self.timeout_s))
+            dist.all_reduce(votes, group=self.host_group)
+        *counted, time = votes.tolist()
+        return [vote > 0 for vote in counted], time
+
+    def from_first(self, value: Any) -> Any:
+        """Give every process the first one's value, which JSON can write."""
+        if self.world == 1:
+            return value
+        text = torch.frombuffer(bytearray(json.dumps(value).encode()), dtype=torch.uint8)
+        size = torch.tensor([text.numel()])
+        with self._naming_the_lost():
+            dist.broadcast(size, 0, self.host_group)
+            if not self.is_first:
+                text = torch.empty(int(size), dtype=torch.uint8)
+            dist.broadcast(text, 0, self.host_group)
+        return json.loads(bytes(text.tolist()))
+
+    def copy_from_first(self, tensors: Sequence[Tensor]) -> None:
+        """Overwrite tensors with the first process's."""
+        if self.world > 1:
+            with self._naming_the_lost():
+                for tensor in tensors:
+                    dist.broadcast(tensor, 0)
+
+    @contextmanager
+    def _naming_the_lost(self) -> Iterator[None]:
+        try:
+            yield
+        except RuntimeError as lost:
+            reason = str(lost).strip().splitlines()[0]
+            raise LostProcessError(
+                f"process {self.rank} of {self.world} lost another one, which was killed or hangs "
+                f"({reason}); run the same command again to go on from the last checkpoint"
+            ) from lost
+
+
+@contextmanager
+def joined(*, rank: int, world: int, device: torch.device, timeout_s: float) -> Iterator[Processes]:
+    """Join the processes that torchrun started, over NCCL on GPUs and Gloo elsewhere."""
+    if world == 1:
+        yield Processes()
+        return
+    patience = timedelta(seconds=timeout_s)
+    backend = "nccl" if device.type == "cuda" else "gloo"
+    dist.init_process_group(backend, timeout=patience, rank=rank, world_size=world)
+    try:
+        host_group = dist.new_group(backend="gloo", timeout=patience)
+        yield Processes(rank, world, host_group, timeout_s)
+    finally:
+        dist.destroy_process_group()

@@ -1,0 +1,89 @@
+"""The end of a run: which weights it gives, how good they are, and the model folder."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from transduce.models.folder import WEIGHTS, save_weights
+from transduce.training.average import averaged
+from transduce.training.card import Candidate, Result, card
+from transduce.training.distributed import Processes
+from transduce.training.events import Finished, Stepped
+from transduce.training.journal import read_journal
+from transduce.training.learner import dev_loss
+from transduce.training.loop import Evaluate, Setup
+from transduce.training.optimiser import overwrite
+from transduce.training.prepare import Prepared
+from transduce.training.run_folder import JOURNAL, RunFolder
+
+
+@dataclass(frozen=True)
+class _Weighed:
+    candidate: Candidate
+    weights: Mapping[str, Tensor]
+
+
+def finish(
+    setup: Setup, folder: RunFolder, prepared: Prepared, evaluate: Evaluate, reason: str
+) -> bool:
+    """Write the best of the last weights, their averages and the best checkpoint, with a card.
+
+    Returns False if the user stopped it; the next sitting does it again.
+    """
+    weighed = _candidates(setup)
+    best = min(weighed, key=lambda found: found.candidate.loss)
+    overwrite(setup.model.state_dict(), best.weights)
+    translated = evaluate(setup.model.eval())
+    if setup.stopped():
+        return False
+    newest = setup.checkpoints.newest()
+    assert newest is not None, "a run that has ended has a checkpoint"
+    save_weights(folder.path / WEIGHTS, best.weights, metadata={})
+    setup.tell(
+        Finished(
+            step=newest.step,
+            reason=reason,
+            weights=best.candidate.name,
+            seconds=newest.progress.seconds,
+        )
+    )
+    stepped = [e for e in read_journal(folder.path / JOURNAL) if isinstance(e, Stepped)]
+    result = Result(
+        reason=reason,
+        progress=newest.progress,
+        chosen=best.candidate,
+        candidates=[found.candidate for found in weighed],
+        bleu=translated,
+        dev_pairs=len(prepared.dev_pairs),
+        tokens_per_s=sorted(e.tokens_per_s for e in stepped)[len(stepped) // 2] if stepped else 0,
+        machine=setup.machine,
+        processes=setup.processes.world,
+    )
+    folder.write_card(card(folder, setup.config, setup.model, prepared, result))
+    return True
+
+
+def _candidates(setup: Setup) -> list[_Weighed]:
+    """Score what the run could give: each of these may be the best, and often the first is."""
+    checkpoints, keep = setup.checkpoints, setup.config.run.average
+    scored, newest = checkpoints.scored(), checkpoints.newest()
+    assert newest is not None
+    found: dict[str, Mapping[str, Tensor]] = {}
+    last = scored[-keep:]
+    if len(last) > 1:
+        steps = ", ".join(f"{one.step:,}" for one in last)
+        found[f"average of the last {len(last)} checkpoints (steps {steps})"] = averaged(last)
+    moving_average = newest.moving_average()
+    if moving_average is not None:
+        found["moving average"] = moving_average
+    best = min(scored, key=lambda one: one.scores.loss if one.scores else 0.0, default=newest)
+    found[f"best checkpoint (step {best.step:,})"] = best.weights()
+    if best.step != newest.step:
+        found[f"last checkpoint (step {newest.step:,})"] = newest.weights()
+    return [_Weighed(Candidate(name, _loss(setup, w)), w) for name, w in found.items()]
+
+
+def _loss(setup: Setup, weights: Mapping[str, Tensor]) -> float:
+    overwrite(setup.model.state_dict(), weights)
+    return dev_loss(setup.model, setup.dev_batches, setup.machine, Processes())

@@ -1,0 +1,147 @@
+"""The label-smoothed loss (§5.4), together with the projection to the vocabulary.
+
+All logits of a batch would be the largest tensor of a training step by far: 25,000 tokens over
+37,000 entries are 3.7 GB, and their gradient as much again. Here they exist a chunk of rows at a
+time, and each chunk gives its share of the gradients before the next one takes its place.
+"""
+
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd.function import once_differentiable
+
+from transduce.text.special_ids import PAD_ID
+
+CHUNK_ELEMENTS = {"cpu": 2**22, "cuda": 2**26}
+"""Logits held at a time, by the kind of device. A GPU reads and writes the gradient of the whole
+projection with each chunk, so its chunks are larger."""
+
+
+def smoothed_loss(
+    states: Tensor,  # [..., d_model]
+    projection: Tensor,  # [V, d_model]
+    targets: Tensor,  # [...]
+    *,
+    eps_ls: float,
+    chunk_elements: int | None = None,
+) -> tuple[Tensor, Tensor]:
+    """Return (smoothed loss, negative log-likelihood), each summed over the real tokens.
+
+    The aim is the distribution (1 − ε) one-hot + ε / V over all V entries, as in Szegedy et al.,
+    whom §5.4 cites, and in torch; tensor2tensor spreads ε over the V − 1 others. Padding does not
+    count. The first result can be differentiated once, the second not at all.
+
+    Products are in the dtype of autocast or else of the states; softmax, sums and the gradient of
+    the projection are in float32, or in float64 where the states are.
+    """
+    elements = chunk_elements or CHUNK_ELEMENTS.get(states.device.type, CHUNK_ELEMENTS["cuda"])
+    states, targets = states.flatten(0, -2), targets.flatten()  # [N, d_model], [N]
+    if states.device.type == "cpu":
+        # A GPU's padding stays, with weight 0: to leave it out, the host would have to wait until
+        # the device has counted it. Batches of like lengths have little.
+        real = (targets != PAD_ID).nonzero().squeeze(1)
+        states, targets = states[real], targets[real]
+    if torch.is_grad_enabled() and (states.requires_grad or projection.requires_grad):
+        compare = _ProjectAndCompare.apply
+        loss, nll = compare(states, projection, targets, eps_ls, elements)  # type: ignore[no-untyped-call]
+    else:
+        loss, nll = _by_chunks(states, projection, targets, eps_ls, elements, None)
+    return loss, nll
+
+
+class _ProjectAndCompare(torch.autograd.Function):
+    """Computes the gradients with the loss, while the logits are there; backward scales them."""
+
+    @staticmethod
+    def forward(
+        ctx: Any, states: Tensor, projection: Tensor, targets: Tensor, eps_ls: float, elements: int
+    ) -> tuple[Tensor, Tensor]:
+        d_states = torch.empty_like(states)
+        d_projection = torch.zeros_like(projection, dtype=_sum_dtype(states))
+        gradients = (d_states, d_projection)
+        loss, nll = _by_chunks(states, projection, targets, eps_ls, elements, gradients)
+        ctx.save_for_backward(d_states, d_projection.to(projection.dtype))
+        ctx.mark_non_differentiable(nll)
+        return loss, nll
+
+    @staticmethod
+    @once_differentiable
+    def backward(ctx: Any, d_loss: Tensor, _d_nll: Tensor) -> tuple[Tensor | None, ...]:
+        d_states, d_projection = ctx.saved_tensors
+        return d_states * d_loss, d_projection * d_loss, None, None, None
+
+
+def _by_chunks(
+    states: Tensor,  # [N, d_model]
+    projection: Tensor,  # [V, d_model]
+    targets: Tensor,  # [N]
+    eps_ls: float,
+    elements: int,
+    gradients: tuple[Tensor, Tensor] | None,
+) -> tuple[Tensor, Tensor]:
+    """Return the two sums; write the gradients of the first where there is room for them."""
+    device = states.device.type
+    dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else states.dtype
+    with torch.autocast(device, enabled=False):
+        w = projection.to(dtype)
+        w_mean = w.mean(dim=0, dtype=_sum_dtype(states))  # [d_model]
+        loss, nll = w_mean.new_zeros(()), w_mean.new_zeros(())
+        size = max(1, elements // w.size(0))
+        for start in range(0, targets.size(0), size):
+            rows = slice(start, start + size)
+            x, y = states[rows].to(dtype), targets[rows, None]  # [n, d_model], [n, 1]
+            room = (gradients[0][rows], gradients[1]) if gradients else None
+            chunk_loss, chunk_nll = _one_chunk(x, y, w, w_mean, eps_ls, room)
+            loss, nll = loss + chunk_loss, nll + chunk_nll
+        if gradients:
+            x_sum = (states * (targets != PAD_ID)[:, None]).sum(dim=0, dtype=loss.dtype)
+            gradients[1].sub_(eps_ls / w.size(0) * x_sum)
+    return loss, nll
+
+
+def _one_chunk(
+    x: Tensor,  # [n, d_model]
+    y: Tensor,  # [n, 1]
+    w: Tensor,  # [V, d_model]
+    w_mean: Tensor,  # [d_model]
+    eps_ls: float,
+    gradients: tuple[Tensor, Tensor] | None,
+) -> tuple[Tensor, Tensor]:
+    """Return both sums of some rows; write or add to the gradients where there is room.
+
+    With z a row's logits, m their largest, s = Σ exp(z − m) and L the logarithm of Σ exp z:
+    nll = L − z_y and loss = L − (1 − ε) z_y − ε mean(z) = nll + ε (z_y − mean(z)). The gradient
+    is exp(z − m) / s − (1 − ε) one-hot − ε / V. The division and the last term are the same for
+    all of a row: they are applied to the products with w and x, which are smaller (the last term of
+    the product with x, to the end result).
+    """
+    real = y != PAD_ID  # [n, 1]
+    z = _product(x, w.t(), w_mean.dtype)  # [n, V]
+    z_y = z.gather(1, y)  # [n, 1]
+    z_mean = x.to(z.dtype) @ w_mean[:, None]  # [n, 1]
+    m = z.amax(dim=1, keepdim=True)  # [n, 1]
+    s = z.sub_(m).exp_().sum(dim=1, keepdim=True)  # [n, 1]
+    nll = m + s.log() - z_y  # [n, 1]
+    loss = nll + eps_ls * (z_y - z_mean)  # [n, 1]
+    if gradients:
+        d_x, d_w = gradients
+        d_z = z.scatter_add_(1, y, (eps_ls - 1) * s).to(x.dtype)  # [n, V]
+        d_x.copy_((_product(d_z, w, z.dtype) / s - eps_ls * w_mean) * real)
+        x_by_s = (x * (real / s)).to(x.dtype)  # [n, d_model]
+        if x.dtype == d_w.dtype:
+            d_w.addmm_(d_z.t(), x_by_s)
+        else:
+            d_w += _product(d_z.t(), x_by_s, d_w.dtype)
+    return (loss * real).sum(), (nll * real).sum()
+
+
+def _product(a: Tensor, b: Tensor, dtype: torch.dtype) -> Tensor:
+    """Multiply matrices into a dtype that may be finer than theirs."""
+    if a.dtype == dtype or not a.is_cuda:
+        return (a @ b).to(dtype)
+    return torch.mm(a, b, out_dtype=dtype)
+
+
+def _sum_dtype(states: Tensor) -> torch.dtype:
+    return torch.promote_types(states.dtype, torch.float32)

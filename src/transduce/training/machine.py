@@ -1,0 +1,55 @@
+"""What the numbers are computed on, and how precisely."""
+
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+
+import torch
+
+from transduce.config.schema import RunConfig
+from transduce.errors import ConfigError
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A device and how to compute on it."""
+
+    device: torch.device
+    autocast: torch.dtype | None = None  # of matrix products; None: that of the weights
+    compiled: bool = False
+
+    @property
+    def precision(self) -> str:
+        """Name the precision as the settings do."""
+        return "float32" if self.autocast is None else "bf16"
+
+    def arithmetic(self) -> AbstractContextManager[None]:
+        """Compute matrix products in the chosen precision."""
+        return torch.autocast(
+            self.device.type, dtype=self.autocast, enabled=self.autocast is not None
+        )
+
+
+def choose_machine(config: RunConfig, *, local_rank: int = 0) -> Machine:
+    """Find out what is there, for settings that say `auto`."""
+    device = _device(config.device, local_rank)
+    has_bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
+    in_bf16 = config.precision == "bf16" or (config.precision == "auto" and has_bf16)
+    compiled = config.compile == "yes" or (config.compile == "auto" and device.type == "cuda")
+    return Machine(device, torch.bfloat16 if in_bf16 else None, compiled)
+
+
+def _device(name: str, local_rank: int) -> torch.device:
+    if name == "auto":
+        kinds = {"cuda": torch.cuda.is_available(), "mps": torch.backends.mps.is_available()}
+        name = next((kind for kind, there in kinds.items() if there), "cpu")
+    if name == "cuda":
+        name = f"cuda:{local_rank}"
+    device = torch.device(name)
+    if device.type == "cuda":
+        count = torch.cuda.device_count()
+        if (device.index or 0) >= count:
+            raise ConfigError(f"run.device={name}: this machine has {count} CUDA devices")
+        torch.cuda.set_device(device)
+    if device.type == "mps" and not torch.backends.mps.is_available():
+        raise ConfigError("run.device=mps: this machine has none; use auto or cpu")
+    return device

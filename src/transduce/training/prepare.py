@@ -1,0 +1,206 @@
+"""From text to numbers: the development set, the subwords and the stores, each made once.
+
+Everything lies in a cache folder under a name that follows from all that decides its content, and
+is complete or not there. Several processes may ask at once: one works, the others wait for it.
+"""
+
+import json
+import math
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from hashlib import blake2b
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any
+
+from transduce.config.schema import DataConfig
+from transduce.data.atomic_folder import in_the_making, locked, sync
+from transduce.data.batching import noise
+from transduce.data.cleaning import DEFAULT_RULES, Rules, Sieve, batched, sampled
+from transduce.data.corpus import Pair, Source, TwoFiles, read_pairs, source_of, survey
+from transduce.data.digests import Digests
+from transduce.data.store import Recipe, Store, open_or_build
+from transduce.errors import ConfigError, InputError
+from transduce.text.tokenizer import Tokenizer
+
+LEARN_PAIRS = 1_000_000
+"""Subwords are learnt from at most about so many pairs, taken evenly from the whole corpus."""
+
+DEV_SHARE = 20
+"""At most one pair in so many is held out."""
+
+Phase = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
+"""Announces a piece of work and gives a function that is told how much of it is done, of what."""
+
+
+@dataclass(frozen=True)
+class Corpora:
+    """What is learnt from and what it is scored on, still as text."""
+
+    sources: tuple[Source, ...]
+    pairs: int
+    dev: Source
+    held_out: tuple[Path | Source, ...]
+    rules: Rules | None
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The same as numbers."""
+
+    tokenizer: Tokenizer
+    train: Store
+    dev: Store
+    dev_pairs: list[Pair]
+    tokenizer_file: Path
+    digests: dict[str, str]  # of every file that was read, by its name
+
+
+def sources_of(config: DataConfig) -> tuple[Source, ...]:
+    """Name the corpora that the settings give."""
+    if not config.src:
+        raise ConfigError("no text to learn from: give --src and --tgt, or data.src and data.tgt")
+    if config.tgt and len(config.tgt) != len(config.src):
+        raise ConfigError(
+            f"data.src names {len(config.src)} files but data.tgt {len(config.tgt)}: "
+            "they go together one by one"
+        )
+    if config.weights and len(config.weights) != len(config.src):
+        raise ConfigError(
+            f"data.weights has {len(config.weights)} numbers for {len(config.src)} corpora"
+        )
+    if any(weight < 0 for weight in config.weights) or (config.weights and not any(config.weights)):
+        raise ConfigError("data.weights: no weight below 0, and some above it")
+    targets = config.tgt or [None] * len(config.src)
+    return tuple(
+        source_of(Path(src), Path(tgt) if tgt else None, fields=config.fields)
+        for src, tgt in zip(config.src, targets, strict=True)
+    )
+
+
+def gather(config: DataConfig, cache: Path, *, seed: int, phase: Phase) -> Corpora:
+    """Count the pairs, and hold some out where no development set is given."""
+    sources = sources_of(config)
+    with _alone(cache), phase("counting pairs"):
+        pairs = sum(survey(source) for source in sources)
+        rules = DEFAULT_RULES if config.clean else None
+        texts = tuple(Path(name) for name in config.held_out)
+        if config.dev_src is not None:
+            tgt = Path(config.dev_tgt) if config.dev_tgt else None
+            dev = source_of(Path(config.dev_src), tgt, fields=config.fields)
+            survey(dev)
+        elif config.dev_tgt is not None:
+            raise ConfigError("data.dev_tgt is given without data.dev_src")
+        else:
+            count = max(1, min(config.dev_pairs, pairs // DEV_SHARE))
+            recipe = Recipe(sources, None, rules, texts)
+            dev = _held_out(recipe, cache, pairs=pairs, count=count, seed=seed)
+    return Corpora(sources, pairs, dev, (*texts, dev), rules)
+
+
+def prepare(
+    config: DataConfig,
+    corpora: Corpora,
+    cache: Path,
+    *,
+    vocab_size: int,
+    processes: int,
+    phase: Phase,
+) -> Prepared:
+    """Learn the subwords and encode everything."""
+    with _alone(cache):
+        if config.tokenizer is not None:
+            path = Path(config.tokenizer)
+        else:
+            with phase("learning subwords"):
+                path = _learnt(config, corpora, cache, vocab_size=vocab_size)
+        tokenizer = Tokenizer.load(path)
+        recipe = Recipe(corpora.sources, path, corpora.rules, corpora.held_out)
+        with phase("encoding") as progress:
+            train = open_or_build(recipe, cache, processes=processes, progress=progress)
+        dev = open_or_build(Recipe((corpora.dev,), path, None), cache, processes=1)
+    if len(train) == 0:
+        raise InputError(
+            f"no pair is left to learn from: of {train.manifest['read']:,} were dropped: "
+            + ", ".join(f"{count:,} {why}" for why, count in train.manifest["dropped"].items())
+        )
+    known = Digests(cache)
+    return Prepared(
+        tokenizer,
+        train,
+        dev,
+        list(read_pairs(corpora.dev)),
+        tokenizer_file=path,
+        digests={str(file): known.of(file) for file in [*recipe.inputs(), path]},
+    )
+
+
+def _held_out(recipe: Recipe, cache: Path, *, pairs: int, count: int, seed: int) -> TwoFiles:
+    """Choose pairs by the seed, fit ones that are no duplicates, and write them out."""
+    identity = recipe.identity(cache) | {"count": count, "seed": seed}
+    folder = cache / f"dev-{_digest(identity)}"
+    files = TwoFiles(folder / "dev.src", folder / "dev.tgt")
+    if folder.exists():
+        return files
+    # Some of the chosen will be unfit or equal; the rest of twice as many takes their place.
+    drawn = noise(pairs, seed, -1)
+    enough = min(2 * count + 100, pairs) - 1
+    places = {int(place): int(drawn[place]) for place in drawn.argpartition(enough)[: enough + 1]}
+    chosen: dict[Pair, int] = {}
+    for number, pair in enumerate(_fit_or_none(recipe)):
+        if pair is not None and number in places and "\n" not in pair.src + pair.tgt:
+            chosen.setdefault(pair, places[number])
+    first = sorted(chosen, key=lambda pair: chosen[pair])[:count]
+    if not first:
+        raise InputError("no pair is fit to be held out: give --dev-src and --dev-tgt")
+    with in_the_making(folder) as making:
+        for name, side in (("dev.src", 0), ("dev.tgt", 1)):
+            text = "".join(f"{pair[side]}\n" for pair in first)
+            (making / name).write_text(text, encoding="utf-8", newline="")
+            sync(making / name)
+    return files
+
+
+def _learnt(config: DataConfig, corpora: Corpora, cache: Path, *, vocab_size: int) -> Path:
+    recipe = Recipe(corpora.sources, None, corpora.rules, corpora.held_out)
+    identity = recipe.identity(cache)
+    identity |= {"kind": config.subwords, "vocab_size": vocab_size, "pairs": LEARN_PAIRS}
+    folder = cache / f"subwords-{_digest(identity)}"
+    path = folder / "tokenizer.json"
+    if not path.exists():
+        every = math.ceil(corpora.pairs / LEARN_PAIRS)
+        fit = (pair for pair in islice(_fit_or_none(recipe), 0, None, every) if pair is not None)
+        lines = chain.from_iterable(fit)
+        tokenizer = Tokenizer.learn(lines, kind=config.subwords, vocab_size=vocab_size)
+        with in_the_making(folder) as making:
+            tokenizer.save(making / path.name)
+            sync(making / path.name)
+    return path
+
+
+def _fit_or_none(recipe: Recipe) -> Iterator[Pair | None]:
+    """Stream the pairs in order, with None in the place of one that is unfit or held out."""
+    for source in recipe.sources:
+        sample, stream = sampled(read_pairs(source))
+        sieve = Sieve.of(sample, rules=recipe.rules, held_out=recipe.held_out_sentences())
+        for batch in batched(stream, 10_000):
+            for pair, fault in zip(batch, sieve.faults(batch), strict=True):
+                yield pair if fault is None else None
+
+
+@contextmanager
+def _alone(cache: Path) -> Iterator[None]:
+    """Let one process at a time work in a cache; it notices what the one before has made."""
+    try:
+        cache.mkdir(parents=True, exist_ok=True)
+        lock = cache / "lock"
+        lock.touch()
+    except OSError as fault:
+        raise InputError(f"cannot write in {cache}: {fault.strerror}") from fault
+    with locked(lock):
+        yield
+
+
+def _digest(identity: dict[str, Any]) -> str:
+    return blake2b(json.dumps(identity, sort_keys=True).encode(), digest_size=12).hexdigest()

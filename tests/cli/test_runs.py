@@ -1,0 +1,229 @@
+"""`transduce runs`: what stands in the folders of runs, side by side."""
+
+import math
+import os
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from transduce.config.load import load_config, to_yaml
+from transduce.training.events import Event, Finished, Saved, Scored, Started, Stepped
+from transduce.training.journal import Journal
+
+PROGRAM = """
+import typer
+from transduce.cli import app
+from transduce.cli.runs import list_runs
+if not any(command.callback is list_runs for command in app.app.registered_commands):
+    app.app.command("runs")(list_runs)
+app.main()
+"""
+
+
+def transduce_runs(
+    folder: Path | str, columns: int = 80, **environment: str
+) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", PROGRAM, "runs", str(folder)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"COLUMNS": str(columns)} | environment,  # noqa: TID251 - passed on
+    )
+
+
+def stepped(step: int, *, speed: float = 12_000.0) -> Stepped:
+    return Stepped(step, 2, 0.5, 3.0, 1e-4, 1.0, step * 100, speed, 60.0 * step, 0.5)
+
+
+def scored(step: int, loss: float, bleu: float | None = None, signature: str = "sig") -> Scored:
+    return Scored(step, loss, math.exp(loss), bleu, signature, best=True, seconds=0.0)
+
+
+def make_run(folder: Path, *events: Event, settings: list[str] | None = None) -> None:
+    folder.mkdir(parents=True)
+    with Journal(folder / "journal.jsonl") as journal:
+        for event in events:
+            journal(event)
+    (folder / "config.yaml").write_text(to_yaml(load_config("tiny", settings or [])))
+
+
+STARTED = Started(0, 10, 10, "cpu", "float32", 1, 0.0)
+FINISHED = Finished(90, "all steps were made", "the last", 5025.0)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    make_run(
+        tmp_path / "small",
+        STARTED,
+        stepped(30, speed=1.0),
+        stepped(60),
+        scored(60, 2.5, 20.0),
+        stepped(90, speed=20_000.0),
+        scored(90, 3.0, 21.25),
+        FINISHED,
+        settings=["model.d_model=64"],
+    )
+    make_run(
+        tmp_path / "sweep" / "wide",
+        STARTED,
+        stepped(1200),
+        scored(1200, 2.0, 19.5),
+        Saved(1200, "checkpoints/1200"),
+        settings=["model.d_model=128", "model.norm=pre"],
+    )
+    make_run(tmp_path / "young", STARTED)
+    return tmp_path
+
+
+def rows(output: str) -> list[list[str]]:
+    return [line.split() for line in output.splitlines()]
+
+
+def test_runs_are_listed_from_the_lowest_dev_loss(folder: Path) -> None:
+    result = transduce_runs(folder)
+    assert (result.returncode, result.stderr) == (0, "")
+    lines = [" ".join(line.split()) for line in result.stdout.splitlines()]
+    assert lines[0] == "run state steps epochs time dev loss ppl BLEU tokens/s"
+    assert lines[2:5] == [
+        "sweep/wide * unfinished 1,200 1.5 20:00:00 2.000 7.39 19.50 12,000",
+        "small finished 90 1.5 1:23:45 2.500 12.18 21.25 12,000",
+        "young unfinished 0 0:00:00",
+    ]
+    assert "BLEU: sig" in result.stdout
+    assert max(map(len, result.stdout.splitlines())) <= 80
+    assert "\x1b" not in result.stdout
+
+
+def test_only_the_settings_that_differ_are_shown(folder: Path) -> None:
+    settings = rows(transduce_runs(folder).stdout)[8:]
+    assert settings[:1] + settings[2:] == [
+        ["run", "model.d_model", "model.norm"],  # and not d_k and d_v, which follow
+        ["sweep/wide", "128", "pre"],
+        ["small", "64", "post"],
+        ["young", "128", "post"],
+    ]
+
+
+def test_a_setting_that_follows_in_one_run_only_is_shown(folder: Path) -> None:
+    make_run(folder / "given", STARTED, settings=["model.d_k=32", "model.d_v=32"])
+    assert "model.d_k" not in transduce_runs(folder / "given").stdout
+    assert "model.d_k" in transduce_runs(folder).stdout
+
+
+def test_many_settings_are_said_in_words(folder: Path) -> None:
+    make_run(folder / "changed", STARTED, settings=["training.steps=7", "training.eps_ls=0.0"])
+    table = rows(transduce_runs(folder, columns=60).stdout)
+    settings = table[table.index(["run", "settings", "that", "differ"]) + 2 :]
+    assert settings[:4] == [
+        ["sweep/wide", "model.norm=pre"],
+        ["small", "model.d_model=64"],
+        ["changed", "training.eps_ls=0.0", "training.steps=7"],
+        ["young"],
+    ]
+    assert settings[4][:3] == ["(otherwise)", "model.d_model=128", "model.norm=post"]
+
+
+def test_a_single_run_may_be_given_by_its_own_folder(folder: Path) -> None:
+    result = transduce_runs(folder / "small")
+    assert rows(result.stdout)[2][:3] == ["small", "*", "finished"]
+    assert "model." not in result.stdout
+
+
+def test_a_run_that_went_on_after_its_end_is_unfinished(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", FINISHED, replace(STARTED, step=90), stepped(91))
+    assert rows(transduce_runs(tmp_path).stdout)[2][:3] == ["a", "unfinished", "91"]
+
+
+def test_what_cannot_be_compared_is_said(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", scored(1, 2.0, 20.0, "tok:13a"), settings=["model.vocab_size=50"])
+    make_run(tmp_path / "b", scored(1, 2.0, 20.0, "tok:char"))
+    output = transduce_runs(tmp_path).stdout
+    assert "BLEU: tok:13a; tok:char\nBLEUs with different signatures cannot be compared" in output
+    assert "runs with other vocabularies cannot be compared" in output
+
+
+def test_what_is_not_finite_is_no_best(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", replace(stepped(1), seconds=math.nan), scored(1, math.nan))
+    make_run(tmp_path / "b", stepped(1), scored(1, 9.0))
+    table = rows(transduce_runs(tmp_path).stdout)
+    assert table[2][:2] == ["b", "*"]
+    assert table[3] == ["a", "unfinished", "1", "1.5", "?", "12,000"]
+
+
+NONSENSE = [b"\xff\xfe\x00", b"{}\n{}\n", b"[1]\n[1]\n", b"no json\nat all\n", b"", b"\n\n\n"]
+
+
+@pytest.mark.parametrize("file", ["journal.jsonl", "config.yaml"])
+@pytest.mark.parametrize("content", [*NONSENSE, None])
+def test_nonsense_in_a_run_hides_no_other(folder: Path, file: str, content: bytes | None) -> None:
+    path = folder / "young" / file
+    path.unlink()
+    if content is None:
+        path.mkdir()
+    else:
+        path.write_bytes(content)
+    result = transduce_runs(folder)
+    assert result.returncode == 0
+    assert "small" in result.stdout
+    assert "sweep/wide" in result.stdout
+    if result.stderr:
+        assert result.stderr.count("\n") == 1
+        assert file in result.stderr
+        assert result.stderr.startswith(("young is left out: ", "young is listed without its"))
+    assert ("young" in result.stdout) == ("left out" not in result.stderr)
+
+
+def test_a_run_whose_settings_are_of_another_version_is_listed(folder: Path) -> None:
+    (folder / "young" / "config.yaml").write_text("model:\n  flavour: sweet\n")
+    result = transduce_runs(folder)
+    assert result.stderr.startswith("young is listed without its settings: unknown setting")
+    assert rows(result.stdout)[4][0] == "young"
+    assert rows(result.stdout)[-1] == ["young", "?", "?"]
+
+
+def test_names_are_shown_as_they_are_but_for_control_codes(tmp_path: Path) -> None:
+    make_run(tmp_path / "[red]a", STARTED)
+    make_run(tmp_path / "b\x1b[31m", STARTED)
+    output = transduce_runs(tmp_path).stdout
+    assert "[red]a" in output
+    assert "b\\x1b[31m" in output
+    assert "\x1b" not in output
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        ("none", "none does not exist; give a folder with runs"),
+        ("file", "file is a file; give a folder with runs"),
+        ("empty", "a run is a folder with a journal.jsonl: 'transduce train' makes one"),
+        ("broken", "none of the runs in"),
+    ],
+)
+def test_where_there_are_no_runs_one_line_says_what_to_do(
+    tmp_path: Path, name: str, message: str
+) -> None:
+    (tmp_path / "file").touch()
+    (tmp_path / "empty" / "folder").mkdir(parents=True)
+    (tmp_path / "broken" / "journal.jsonl").mkdir(parents=True)
+    result = transduce_runs(tmp_path / name)
+    assert (result.returncode, result.stdout) == (2, "")
+    assert message in result.stderr.splitlines()[-1]
+    assert result.stderr.splitlines()[-1].startswith("transduce: ")
+    assert result.stderr.count("\n") == (2 if name == "broken" else 1)
+
+
+def test_comparing_needs_no_torch(folder: Path) -> None:
+    program = """
+import sys
+from pathlib import Path
+from transduce.cli.runs import list_runs
+assert "rich" not in sys.modules
+list_runs(Path(sys.argv[1]))
+assert not {"torch", "numpy", "matplotlib"} & set(sys.modules)
+"""
+    subprocess.run([sys.executable, "-c", program, folder], capture_output=True, check=True)

@@ -1,0 +1,74 @@
+"""A model that says what it is told to, through the protocol alone."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Self
+
+import torch
+from torch import Tensor, nn
+
+from transduce.models.base import Memory
+from transduce.text.special_ids import EOS_ID, PAD_ID
+
+Script = Mapping[tuple[int, ...], list[int]]
+"""What to answer to which source ids."""
+
+
+@dataclass(frozen=True)
+class ScriptedState:
+    """The rest of each sentence's answer."""
+
+    rests: list[list[int]]
+
+    def select(self, beams: Tensor) -> Self:
+        raise NotImplementedError
+
+    def keep(self, sentences: Tensor) -> Self:
+        return type(self)([self.rests[row] for row in sentences.tolist()])
+
+
+@dataclass
+class ScriptedModel:
+    """Answers by its script, then ends the sentence; notes what it was asked."""
+
+    script: Script
+    vocab_size: int
+    training: bool = True
+    batches: list[tuple[int, int]] = field(default_factory=list)  # sentences and positions
+    rows: list[int] = field(default_factory=list)  # sentences in each step
+    modes: set[bool] = field(default_factory=set)  # was it training when asked?
+    autocasts: list[torch.dtype | None] = field(default_factory=list)
+
+    def train(self, mode: bool = True) -> Self:
+        self.training = mode
+        return self
+
+    def encode(self, src: Tensor) -> Memory:
+        self.modes.add(self.training)
+        enabled = torch.is_autocast_enabled("cpu")
+        self.autocasts.append(torch.get_autocast_dtype("cpu") if enabled else None)
+        self.batches.append((src.size(0), src.size(1)))
+        return Memory(states=src[:, :, None], allowed=(src != PAD_ID)[:, None, None, :])
+
+    @property
+    def projection(self) -> Tensor:
+        raise NotImplementedError
+
+    def decode_states(self, memory: Memory, tgt_in: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def decode(self, memory: Memory, tgt_in: Tensor) -> Tensor:
+        raise NotImplementedError
+
+    def start(self, memory: Memory, *, max_steps: int) -> ScriptedState:
+        assert max_steps >= 1
+        sources = memory.states[:, :, 0].tolist()
+        ids = [tuple(token for token in row if token != PAD_ID) for row in sources]
+        return ScriptedState([self.script[row] for row in ids])
+
+    def step(self, last_ids: Tensor, state: ScriptedState) -> tuple[Tensor, ScriptedState]:
+        assert last_ids.shape == (len(state.rests), 1)
+        self.rows.append(len(state.rests))
+        answers = torch.tensor([(rest or [EOS_ID])[0] for rest in state.rests])
+        logits = nn.functional.one_hot(answers[:, None], self.vocab_size).float()
+        return logits, ScriptedState([rest[1:] for rest in state.rests])

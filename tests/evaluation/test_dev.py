@@ -1,0 +1,178 @@
+"""A dev score is that of every sentence's own greedy translation, however they are batched."""
+
+from collections.abc import Callable
+
+import pytest
+import torch
+
+from tests.decoding.scripted import ScriptedModel
+from transduce import build_model
+from transduce.config.schema import ModelConfig
+from transduce.data.corpus import Pair
+from transduce.data.grammar import generate
+from transduce.decoding.greedy import answer_limits, greedy
+from transduce.errors import InputError
+from transduce.evaluation.bleu import bleu
+from transduce.evaluation.dev import DevBleu, DevScore
+from transduce.models.transformer import Transformer
+from transduce.text.special_ids import EOS_ID
+from transduce.text.tokenizer import Tokenizer
+
+PAIRS = list(generate(30, seed=4))
+TOKENIZER = Tokenizer.learn((text for pair in PAIRS for text in pair), vocab_size=400)
+MAX_POSITIONS = 64
+
+
+def new_model(**changes: float) -> Transformer:
+    config = {
+        "vocab_size": len(TOKENIZER),
+        "n_layers": 1,
+        "d_model": 16,
+        "d_ff": 16,
+        "h": 2,
+        "max_positions": MAX_POSITIONS,
+    }
+    return build_model(ModelConfig.model_validate(config | changes), seed=1)
+
+
+def dev_set(
+    pairs: list[Pair] = PAIRS,
+    *,
+    max_positions: int = MAX_POSITIONS,
+    max_tokens: int = 1000,
+    autocast: torch.dtype | None = None,
+) -> DevBleu:
+    return DevBleu(
+        TOKENIZER,
+        pairs,
+        device="cpu",
+        max_positions=max_positions,
+        max_tokens=max_tokens,
+        autocast=autocast,
+    )
+
+
+def score_of(found: DevScore | None) -> DevScore:
+    assert found is not None
+    return found
+
+
+def one_by_one(model: Transformer, pairs: list[Pair]) -> list[str]:
+    answers = []
+    for ids in TOKENIZER.encode_batch([pair.src for pair in pairs]):
+        src = torch.tensor([[*ids[: MAX_POSITIONS - 1], EOS_ID]])
+        limits = answer_limits(src, max_positions=MAX_POSITIONS)
+        answers += greedy(model, src, max_tokens=limits)
+    return TOKENIZER.decode_batch(answers)
+
+
+def perfect(pairs: list[Pair] = PAIRS, *, max_positions: int = MAX_POSITIONS) -> ScriptedModel:
+    """A model that knows the references by heart."""
+    sources, targets = (TOKENIZER.encode_batch(texts) for texts in zip(*pairs, strict=True))
+    cut = [(*ids[: max_positions - 1], EOS_ID) for ids in sources]
+    return ScriptedModel(dict(zip(cut, targets, strict=True)), vocab_size=len(TOKENIZER))
+
+
+@pytest.mark.parametrize("max_tokens", [1, 500, 10**6])
+def test_every_sentence_is_translated_as_if_alone_and_in_its_place(max_tokens: int) -> None:
+    # A source of over 64 tokens and an empty one are cut and kept, not skipped.
+    pairs = [Pair(" ".join([PAIRS[0].src] * 9), "lang"), Pair("", "nichts"), *PAIRS]
+    model = new_model().double().eval()
+    found = score_of(dev_set(pairs, max_tokens=max_tokens)(model))
+    assert list(found.hypotheses) == one_by_one(model, pairs)
+    assert len(set(found.hypotheses)) > 10
+    expected = bleu(found.hypotheses, [pair.tgt for pair in pairs])
+    assert (found.bleu, found.signature) == (expected.score, expected.signature)
+
+
+def test_a_perfect_model_scores_100() -> None:
+    found = score_of(dev_set()(perfect()))
+    assert found.bleu == pytest.approx(100)
+    assert list(found.hypotheses) == [pair.tgt for pair in PAIRS]
+    assert "tok:13a" in found.signature
+
+
+def test_batches_keep_to_their_tokens_and_to_like_lengths() -> None:
+    model = perfect()
+    dev_set(max_tokens=800)(model)
+    assert sum(count for count, _ in model.batches) == len(PAIRS)
+    assert all(count * (length + length + 50) <= 800 for count, length in model.batches)
+    lengths = [length for _, length in model.batches]
+    assert lengths == sorted(lengths, reverse=True)
+    assert 1 < len(model.batches) < len(PAIRS)
+
+
+def test_a_sentence_over_the_budget_is_a_batch_of_its_own() -> None:
+    model = perfect()
+    assert score_of(dev_set(max_tokens=1)(model)).bleu == pytest.approx(100)
+    assert [count for count, _ in model.batches] == [1] * len(PAIRS)
+
+
+def test_source_and_answer_are_cut_where_the_model_has_no_more_positions() -> None:
+    model = perfect(PAIRS[:1], max_positions=4)
+    found = score_of(dev_set(PAIRS[:1], max_positions=4)(model))
+    assert model.batches == [(1, 4)]
+    (target,) = TOKENIZER.encode_batch([PAIRS[0].tgt])
+    assert list(found.hypotheses) == TOKENIZER.decode_batch([target[:4]])
+
+
+@pytest.mark.parametrize("training", [True, False])
+def test_the_model_is_asked_in_eval_mode_and_put_back(training: bool) -> None:
+    model = perfect()
+    model.train(training)
+    dev_set()(model)
+    assert model.modes == {False}
+    assert model.training is training
+
+
+def test_a_model_that_fails_is_put_back_too() -> None:
+    model = ScriptedModel({}, vocab_size=4)
+    with pytest.raises(KeyError):
+        dev_set()(model)
+    assert model.training
+
+
+def test_training_goes_on_as_if_nobody_had_asked() -> None:
+    model = new_model(p_drop=0.5).train()
+    torch.manual_seed(5)
+    before = torch.get_rng_state()
+    first, second = dev_set()(model), dev_set()(model)
+    assert first == second  # no dropout
+    assert torch.equal(torch.get_rng_state(), before)
+    assert all(module.training for module in model.modules())
+    assert all(p.grad is None for p in model.parameters())
+
+
+def after(calls: int) -> Callable[[], bool]:
+    """Ask to stop after so many answers."""
+    answers = iter([False] * calls)
+    return lambda: next(answers, True)
+
+
+def test_it_can_be_stopped_between_batches() -> None:
+    model = perfect()
+    assert dev_set(max_tokens=800)(model, stopped=after(2)) is None
+    assert len(model.batches) == 2
+    assert model.training
+    assert dev_set()(model, stopped=lambda: True) is None
+    assert len(model.batches) == 2
+
+
+def test_autocast_is_on_for_the_model_alone() -> None:
+    model = perfect()
+    dev_set(autocast=torch.bfloat16, max_tokens=10**6)(model)
+    dev_set(max_tokens=10**6)(model)
+    assert model.autocasts == [torch.bfloat16, None]
+    assert not torch.is_autocast_enabled("cpu")
+
+
+def test_a_real_model_can_be_scored_in_bfloat16() -> None:
+    model = new_model()
+    found = score_of(dev_set(autocast=torch.bfloat16)(model))
+    assert len(found.hypotheses) == len(PAIRS)
+    assert all(p.dtype == torch.float32 for p in model.parameters())
+
+
+def test_an_empty_set_is_refused() -> None:
+    with pytest.raises(InputError, match="the development set is empty"):
+        dev_set([])
