@@ -24,7 +24,6 @@ def vocabulary(recipe: Recipe) -> Path:
     return recipe.tokenizer
 
 
-
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory: pytest.TempPathFactory) -> Recipe:
     folder = tmp_path_factory.mktemp("corpus")

@@ -16,7 +16,7 @@ from transduce.cli.data_catalog import get_corpus, list_corpora
 from transduce.cli.data_check import check_corpus
 from transduce.cli.describe import describe
 from transduce.cli.presets import presets
-#from transduce.cli.runs import list_runs
+from transduce.cli.runs import list_runs
 from transduce.cli.train import train
 from transduce.errors import InputError, TransduceError
 
@@ -27,7 +27,7 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: loading the renderer would double the time it takes
 )
 app.command()(train)
-#app.command("runs")(list_runs)
+app.command("runs")(list_runs)
 app.command()(describe)
 app.command()(presets)
 data = typer.Typer(rich_markup_mode=None)

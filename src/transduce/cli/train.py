@@ -87,6 +87,11 @@ def train(
     from transduce.config.schema import merge
     from transduce.errors import ConfigError
 
+    if recipe and recipe.suffix.lower() not in (".yaml", ".yml"):
+        raise ConfigError(
+            f"{recipe} is no recipe, whose name ends in .yaml; for a text, write --src or --tgt "
+            "before each file"
+        )
     named, given = read_recipe(recipe) if recipe else (None, {})
     options: dict[str, dict[str, Any]] = {
         "data": {
@@ -113,12 +118,15 @@ def _train(
     folder: Path, given: "Tree", preset: str | None, cache: Path | None, *, fresh: bool
 ) -> None:
     from transduce.cli.train_display import Display
-    from transduce.training.run import Place, Request, run
+    from transduce.training.distributed import Place
+    from transduce.training.run import Request, run
 
     place = Place(
         rank=int(os.environ.get("RANK", "0")),  # noqa: TID251 - torchrun says it here
         world=int(os.environ.get("WORLD_SIZE", "1")),  # noqa: TID251
         local_rank=int(os.environ.get("LOCAL_RANK", "0")),  # noqa: TID251
+        address=os.environ.get("MASTER_ADDR", "localhost"),  # noqa: TID251
+        port=int(os.environ.get("MASTER_PORT", "0")),  # noqa: TID251
     )
     restarts = int(os.environ.get("TORCHELASTIC_RESTART_COUNT", "0"))  # noqa: TID251
     request = Request(folder, given, preset, fresh=fresh and restarts == 0, cache=cache)
@@ -132,10 +140,10 @@ def _train(
             make_evaluate=_make_evaluate,
             listening=listener.listening,
         )
-        if display and outcome.reason is None:
-            display.say("Stopped. The same command goes on from here.")
-        elif display and not outcome.made_steps:
-            display.say(f"The run in {folder} is finished: nothing is left to do.")
+    if display and outcome.reason is None:
+        display.say("Stopped. The same command goes on from here.")
+    elif display and not outcome.made_steps:
+        display.say(f"The run in {folder} is finished: nothing is left to do.")
     if listener.caught:
         raise typer.Exit(128 + listener.caught)
 

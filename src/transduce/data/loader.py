@@ -87,7 +87,8 @@ def _ahead(shares: Iterator[Share]) -> Generator[Share]:
     """Draw from an iterator in a thread, a few items ahead; what it raises is raised here."""
     queue: Queue[Share | BaseException | None] = Queue(AHEAD)
     stopped = Event()
-    Thread(target=_fill, args=(queue, shares, stopped), daemon=True, name="batches").start()
+    thread = Thread(target=_fill, args=(queue, shares, stopped), daemon=True, name="batches")
+    thread.start()
     try:
         while (item := queue.get()) is not None:
             if isinstance(item, BaseException):
@@ -95,6 +96,9 @@ def _ahead(shares: Iterator[Share]) -> Generator[Share]:
             yield item
     finally:
         stopped.set()
+        # A process must not end while the thread is inside of torch: that would abort it. But
+        # neither may a disk that never answers keep it from ending.
+        thread.join(timeout=10)
 
 
 def _fill(

@@ -6,7 +6,6 @@ run that is killed while scoring has lost nothing. Older ones keep only their we
 """
 
 import json
-import os
 import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, fields, replace
@@ -75,7 +74,7 @@ class Checkpoint:
             scores = Scores(**state["scores"]) if state["scores"] else None
         except (OSError, ValueError, KeyError, TypeError) as damaged:
             raise InputError(
-                f"{path} is damaged ({damaged}); delete {folder} to go on from an earlier one"
+                f"{path} is damaged ({damaged}); bring back a copy of it, or delete {folder}"
             ) from damaged
         return cls(folder, progress, scores)
 
@@ -112,7 +111,13 @@ class Checkpoints:
 
     def newest(self) -> Checkpoint | None:
         """Return the one to go on from."""
-        whole = [found for found in self.all() if (found.folder / OPTIMISER).exists()]
+        everything = self.all()
+        whole = [found for found in everything if (found.folder / OPTIMISER).exists()]
+        if everything and not whole:
+            raise InputError(
+                f"no checkpoint in {self.folder} has its {OPTIMISER}, so the run cannot go on: "
+                "bring back the one that was removed, or start over with --fresh"
+            )
         return whole[-1] if whole else None
 
     def scored(self) -> list[Checkpoint]:
@@ -163,8 +168,8 @@ class Checkpoints:
             (found.folder / OPTIMISER).unlink(missing_ok=True)
 
     def remove_left(self) -> None:
-        """Clear away what a killed process had begun to remove."""
-        for left in self.folder.glob("*.removed"):
+        """Clear away what a killed process had begun to write or to remove."""
+        for left in (*self.folder.glob("*.making"), *self.folder.glob("*.removed")):
             shutil.rmtree(left, ignore_errors=True)
 
     def _not_written(self, step: int, fault: Exception) -> TransduceError:
@@ -195,5 +200,6 @@ def _write_state(folder: Path, progress: Progress, scores: Scores | None) -> Non
 def _remove(folder: Path) -> None:
     """Remove a folder so that half of it is never taken for one."""
     removed = folder.with_suffix(".removed")
-    os.replace(folder, removed)  # noqa: PTH105 - Path.replace would do, but for a leftover folder
+    shutil.rmtree(removed, ignore_errors=True)
+    folder.rename(removed)
     shutil.rmtree(removed, ignore_errors=True)

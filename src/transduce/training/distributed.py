@@ -6,10 +6,12 @@ others noticing.
 """
 
 import json
+import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from datetime import timedelta
+from functools import partial
 from typing import Any
 
 import torch
@@ -78,29 +80,81 @@ class Processes:
                 for tensor in tensors:
                     dist.broadcast(tensor, 0)
 
-    @contextmanager
-    def _naming_the_lost(self) -> Iterator[None]:
-        try:
-            yield
-        except RuntimeError as lost:
-            reason = str(lost).strip().splitlines()[0]
-            raise LostProcessError(
-                f"process {self.rank} of {self.world} lost another one, which was killed or hangs "
-                f"({reason}); run the same command again to go on from the last checkpoint"
-            ) from lost
+    def _naming_the_lost(self) -> AbstractContextManager[None]:
+        return naming_the_lost(self.rank, self.world)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Which of several processes this is and where they meet, as torchrun says."""
+
+    rank: int = 0
+    world: int = 1
+    local_rank: int = 0
+    address: str = "localhost"
+    port: int = 0
 
 
 @contextmanager
-def joined(*, rank: int, world: int, device: torch.device, timeout_s: float) -> Iterator[Processes]:
+def joined(place: Place, *, device: torch.device, timeout_s: float) -> Iterator[Processes]:
     """Join the processes that torchrun started, over NCCL on GPUs and Gloo elsewhere."""
-    if world == 1:
+    if place.world == 1:
         yield Processes()
         return
     patience = timedelta(seconds=timeout_s)
-    backend = "nccl" if device.type == "cuda" else "gloo"
-    dist.init_process_group(backend, timeout=patience, rank=rank, world_size=world)
-    try:
+    with naming_the_lost(place.rank, place.world):
+        dist.init_process_group(
+            "nccl" if device.type == "cuda" else "gloo",
+            store=_fresh_store(place, timeout_s),
+            rank=place.rank,
+            world_size=place.world,
+            timeout=patience,
+        )
         host_group = dist.new_group(backend="gloo", timeout=patience)
-        yield Processes(rank, world, host_group, timeout_s)
+    try:
+        yield Processes(place.rank, place.world, host_group, timeout_s)
     finally:
         dist.destroy_process_group()
+
+
+def _fresh_store(place: Place, timeout_s: float) -> Any:
+    """Meet at a store of this attempt's own.
+
+    The one that torchrun offers is the same after a restart, with the addresses of processes that
+    have died. So the first process opens a new one and leaves its port there; the others try what
+    they find until somebody answers.
+    """
+    store_at: Any = partial(dist.TCPStore, place.address)  # type: ignore[attr-defined]
+    patience = timedelta(seconds=timeout_s)
+    known = store_at(place.port, is_master=False, timeout=patience)
+    if place.rank == 0:
+        store = store_at(0, is_master=True, wait_for_workers=False, timeout=patience)
+        known.set(_PORT, str(store.port))
+        return store
+    end = time.monotonic() + timeout_s
+    while True:
+        try:
+            store = store_at(int(known.get(_PORT)), is_master=False, timeout=_ONE_TRY)
+        except dist.DistNetworkError:
+            if time.monotonic() > end:
+                raise
+        else:
+            store.set_timeout(patience)
+            return store
+
+
+_ONE_TRY = timedelta(seconds=1)
+_PORT = "transduce/port"
+
+
+@contextmanager
+def naming_the_lost(rank: int, world: int) -> Iterator[None]:
+    """Turn what torch raises when another process is gone into an error that says so."""
+    try:
+        yield
+    except RuntimeError as lost:
+        reason = str(lost).strip().splitlines()[0]
+        raise LostProcessError(
+            f"process {rank} of {world} lost another one, which was killed or hangs "
+            f"({reason}); run the same command again to go on from the last checkpoint"
+        ) from lost

@@ -67,13 +67,13 @@ def train(setup: Setup) -> str | None:
             for share in shares:
                 run.step(share)
                 stop, save = run.agree()
-                if run.is_due() or run.ending():
-                    run.look()
-                    run.save()
-                    run.score()
-                elif run.progress.step % LOOK_STEPS == 0:
+                is_due = run.is_due() or run.ending() is not None
+                if is_due or run.progress.step % LOOK_STEPS == 0:
                     run.look()
                     run.go_back_if_lost()
+                if is_due and run.is_sound():
+                    run.save()
+                    run.score()
                 if stop or save:
                     run.save()
                 if stop or run.is_interrupted:
@@ -255,10 +255,16 @@ class _Run:
         to = self._saved.step if self._saved else 0
         self._setup.tell(WentBack(self.progress.step, to=to, batches=batches))
 
+    def is_sound(self) -> bool:
+        """Whether the last step could be taken: if not, the weights themselves may be spoilt."""
+        return self.progress.skipped_in_a_row == 0
+
     def save(self) -> None:
-        """Write a checkpoint, unless this step has one."""
+        """Write a checkpoint, unless this step has one or its weights may be spoilt."""
         self._saved_at = time.monotonic()
         self.look()
+        if not self.is_sound():
+            return
         if self.is_due():
             self.progress = replace(self.progress, went_back=0)
         setup, model = self._setup, self._setup.model

@@ -48,7 +48,9 @@ def _device(name: str, local_rank: int) -> torch.device:
     if device.type == "cuda":
         count = torch.cuda.device_count()
         if (device.index or 0) >= count:
-            raise ConfigError(f"run.device={name}: this machine has {count} CUDA devices")
+            raise ConfigError(
+                f"run.device={name}: this machine has {count} CUDA devices; use auto or cpu"
+            )
         torch.cuda.set_device(device)
     if device.type == "mps" and not torch.backends.mps.is_available():
         raise ConfigError("run.device=mps: this machine has none; use auto or cpu")

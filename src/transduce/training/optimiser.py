@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from transduce.config.schema import TrainingConfig
+from transduce.errors import InputError
 from transduce.models.base import Learnable
 
 
@@ -39,9 +40,14 @@ def moments(model: Learnable, optimiser: torch.optim.Adam) -> dict[str, Tensor]:
 @torch.no_grad()
 def overwrite(tensors: Mapping[str, Tensor], values: Mapping[str, Tensor]) -> None:
     """Copy values into tensors of the same names and shapes."""
-    assert tensors.keys() == values.keys(), tensors.keys() ^ values.keys()
+    shapes, found = ({n: tuple(t.shape) for n, t in each.items()} for each in (tensors, values))
+    if shapes != found:
+        name = min(n for n in shapes | found if shapes.get(n) != found.get(n))
+        raise InputError(
+            f"a checkpoint is not of this model: {name} is {found.get(name)} there, not "
+            f"{shapes.get(name)}; if config.yaml was changed, change it back"
+        )
     for name, tensor in tensors.items():
-        assert tensor.shape == values[name].shape, f"{name}: {tensor.shape}"
         tensor.copy_(values[name])
 
 

@@ -6,7 +6,8 @@ is complete or not there. Several processes may ask at once: one works, the othe
 
 import json
 import math
-from collections.abc import Callable, Iterator
+from collections import Counter, deque
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -18,7 +19,15 @@ from transduce.config.schema import DataConfig
 from transduce.data.atomic_folder import in_the_making, locked, sync
 from transduce.data.batching import noise
 from transduce.data.cleaning import DEFAULT_RULES, Rules, Sieve, batched, sampled
-from transduce.data.corpus import Pair, Source, TwoFiles, read_pairs, source_of, survey
+from transduce.data.corpus import (
+    Pair,
+    Source,
+    TwoFiles,
+    read_pairs,
+    read_sentences,
+    source_of,
+    survey,
+)
 from transduce.data.digests import Digests
 from transduce.data.store import Recipe, Store, open_or_build
 from transduce.errors import ConfigError, InputError
@@ -29,6 +38,8 @@ LEARN_PAIRS = 1_000_000
 
 DEV_SHARE = 20
 """At most one pair in so many is held out."""
+
+ADVICE = "give more text, or --no-clean to keep what only looks odd"
 
 Phase = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
 """Announces a piece of work and gives a function that is told how much of it is done, of what."""
@@ -70,8 +81,13 @@ def sources_of(config: DataConfig) -> tuple[Source, ...]:
         raise ConfigError(
             f"data.weights has {len(config.weights)} numbers for {len(config.src)} corpora"
         )
-    if any(weight < 0 for weight in config.weights) or (config.weights and not any(config.weights)):
-        raise ConfigError("data.weights: no weight below 0, and some above it")
+    if not all(0 <= weight < math.inf for weight in config.weights) or (
+        config.weights and not any(config.weights)
+    ):
+        raise ConfigError(
+            f"data.weights={list(config.weights)}: none may be below 0 or infinite, and one must "
+            "be above 0"
+        )
     targets = config.tgt or [None] * len(config.src)
     return tuple(
         source_of(Path(src), Path(tgt) if tgt else None, fields=config.fields)
@@ -79,23 +95,38 @@ def sources_of(config: DataConfig) -> tuple[Source, ...]:
     )
 
 
+def _dev_of(config: DataConfig) -> Source | None:
+    if config.dev_src is not None:
+        tgt = Path(config.dev_tgt) if config.dev_tgt else None
+        return source_of(Path(config.dev_src), tgt, fields=config.fields)
+    if config.dev_tgt is not None:
+        raise ConfigError("data.dev_tgt is given without data.dev_src")
+    return None
+
+
+def _text_of(path: Path, fields: str) -> Path | Source:
+    """Take a .tsv or .jsonl for both sides of a corpus, and anything else for a plain text."""
+    kinds = {suffix.lower() for suffix in path.suffixes}
+    return source_of(path, fields=fields) if kinds & {".tsv", ".jsonl"} else path
+
+
 def gather(config: DataConfig, cache: Path, *, seed: int, phase: Phase) -> Corpora:
     """Count the pairs, and hold some out where no development set is given."""
-    sources = sources_of(config)
-    with _alone(cache), phase("counting pairs"):
+    sources, dev = sources_of(config), _dev_of(config)
+    texts = tuple(_text_of(Path(name), config.fields) for name in config.held_out)
+    rules = DEFAULT_RULES if config.clean else None
+    with phase("counting pairs"):
+        # Everything is read once before anything is written: a misspelt name leaves no folder.
         pairs = sum(survey(source) for source in sources)
-        rules = DEFAULT_RULES if config.clean else None
-        texts = tuple(Path(name) for name in config.held_out)
-        if config.dev_src is not None:
-            tgt = Path(config.dev_tgt) if config.dev_tgt else None
-            dev = source_of(Path(config.dev_src), tgt, fields=config.fields)
+        for text in texts:
+            deque(read_sentences(text), maxlen=0)
+        if dev is not None:
             survey(dev)
-        elif config.dev_tgt is not None:
-            raise ConfigError("data.dev_tgt is given without data.dev_src")
         else:
             count = max(1, min(config.dev_pairs, pairs // DEV_SHARE))
             recipe = Recipe(sources, None, rules, texts)
-            dev = _held_out(recipe, cache, pairs=pairs, count=count, seed=seed)
+            with _alone(cache):
+                dev = _held_out(recipe, cache, pairs=pairs, count=count, seed=seed)
     return Corpora(sources, pairs, dev, (*texts, dev), rules)
 
 
@@ -122,8 +153,8 @@ def prepare(
         dev = open_or_build(Recipe((corpora.dev,), path, None), cache, processes=1)
     if len(train) == 0:
         raise InputError(
-            f"no pair is left to learn from: of {train.manifest['read']:,} were dropped: "
-            + ", ".join(f"{count:,} {why}" for why, count in train.manifest["dropped"].items())
+            f"no pair is left to learn from: all {train.manifest['read']:,} were dropped "
+            f"({_listed(train.manifest['dropped'])}); {ADVICE}"
         )
     known = Digests(cache)
     return Prepared(
@@ -148,12 +179,18 @@ def _held_out(recipe: Recipe, cache: Path, *, pairs: int, count: int, seed: int)
     enough = min(2 * count + 100, pairs) - 1
     places = {int(place): int(drawn[place]) for place in drawn.argpartition(enough)[: enough + 1]}
     chosen: dict[Pair, int] = {}
-    for number, pair in enumerate(_fit_or_none(recipe)):
-        if pair is not None and number in places and "\n" not in pair.src + pair.tgt:
+    dropped: Counter[str] = Counter()
+    for number, (pair, fault) in enumerate(_judged(recipe)):
+        if number in places and fault is not None:
+            dropped[fault] += 1
+        elif number in places and all(map(_is_one_line, pair)):
             chosen.setdefault(pair, places[number])
     first = sorted(chosen, key=lambda pair: chosen[pair])[:count]
     if not first:
-        raise InputError("no pair is fit to be held out: give --dev-src and --dev-tgt")
+        raise InputError(
+            f"of {len(places):,} pairs drawn to be held out none is fit "
+            f"({_listed(dropped) or 'they have line breaks'}); {ADVICE}"
+        )
     with in_the_making(folder) as making:
         for name, side in (("dev.src", 0), ("dev.tgt", 1)):
             text = "".join(f"{pair[side]}\n" for pair in first)
@@ -170,23 +207,34 @@ def _learnt(config: DataConfig, corpora: Corpora, cache: Path, *, vocab_size: in
     path = folder / "tokenizer.json"
     if not path.exists():
         every = math.ceil(corpora.pairs / LEARN_PAIRS)
-        fit = (pair for pair in islice(_fit_or_none(recipe), 0, None, every) if pair is not None)
-        lines = chain.from_iterable(fit)
-        tokenizer = Tokenizer.learn(lines, kind=config.subwords, vocab_size=vocab_size)
+        some = islice(_judged(recipe), 0, None, every)
+        lines = chain.from_iterable(pair for pair, fault in some if fault is None)
+        try:
+            tokenizer = Tokenizer.learn(lines, kind=config.subwords, vocab_size=vocab_size)
+        except InputError as fault:
+            raise ConfigError(f"model.vocab_size={vocab_size}: {fault}") from fault
         with in_the_making(folder) as making:
             tokenizer.save(making / path.name)
             sync(making / path.name)
     return path
 
 
-def _fit_or_none(recipe: Recipe) -> Iterator[Pair | None]:
-    """Stream the pairs in order, with None in the place of one that is unfit or held out."""
+def _judged(recipe: Recipe) -> Iterator[tuple[Pair, str | None]]:
+    """Stream the pairs in order, each with what makes it unfit, such as that it is held out."""
     for source in recipe.sources:
         sample, stream = sampled(read_pairs(source))
         sieve = Sieve.of(sample, rules=recipe.rules, held_out=recipe.held_out_sentences())
         for batch in batched(stream, 10_000):
-            for pair, fault in zip(batch, sieve.faults(batch), strict=True):
-                yield pair if fault is None else None
+            yield from zip(batch, sieve.faults(batch), strict=True)
+
+
+def _is_one_line(text: str) -> bool:
+    """Whether a text that is written as a line is read back as it was."""
+    return "\n" not in text and not text.endswith("\r") and not text.startswith("\ufeff")
+
+
+def _listed(dropped: Mapping[str, int]) -> str:
+    return ", ".join(f"{count:,} {why}" for why, count in dropped.items())
 
 
 @contextmanager

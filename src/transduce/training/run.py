@@ -7,14 +7,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
+import numpy as np
+
 from transduce.config.presets import preset_named
 from transduce.config.schema import Config, Tree, merge
+from transduce.data.batch import Batch
 from transduce.data.loader import Loader
+from transduce.data.store import Store
+from transduce.errors import ConfigError, InputError
 from transduce.models.build import build_model
 from transduce.models.folder import TOKENIZER
 from transduce.training.checkpoint import Checkpoints
 from transduce.training.defaults import automatic_model, automatic_training
-from transduce.training.distributed import Processes, joined
+from transduce.training.distributed import Place, Processes, joined
 from transduce.training.events import Event
 from transduce.training.finish import finish
 from transduce.training.journal import Journal
@@ -40,15 +45,6 @@ class Request:
     preset: str | None = None  # None: chosen by the size of the corpus
     fresh: bool = False  # start over where there is a run already
     cache: Path | None = None  # for the data once it is made ready; None: in the run's folder
-
-
-@dataclass(frozen=True)
-class Place:
-    """Which of several processes this is, as torchrun says."""
-
-    rank: int = 0
-    world: int = 1
-    local_rank: int = 0
 
 
 class Watcher(Protocol):
@@ -107,17 +103,13 @@ def run(
 ) -> Outcome:
     """Train from the start, or from where the run stands, and write the model folder."""
     folder = RunFolder(request.out)
+    folder.check()
     settled = None if request.fresh else folder.begun()
     wanted = taken_up(folder, settled, _asked(request)) if settled else None
     ready = _made_ready(request, folder, wanted, place, watcher.phase)
     with ExitStack() as stack:
         processes = stack.enter_context(
-            joined(
-                rank=place.rank,
-                world=place.world,
-                device=ready.machine.device,
-                timeout_s=ready.config.run.timeout_s,
-            )
+            joined(place, device=ready.machine.device, timeout_s=ready.config.run.timeout_s)
         )
         if processes.is_first:
             stack.enter_context(folder.locked())
@@ -128,6 +120,7 @@ def run(
         stopped = stack.enter_context(listening())
         setup = _setup(replace(ready, config=config), folder, processes, stopped)
         if processes.is_first:
+            setup.checkpoints.remove_left()
             newest = setup.checkpoints.newest()
             step = newest.step if newest else 0
             journal = stack.enter_context(Journal.open(folder.path / JOURNAL, step))
@@ -146,6 +139,8 @@ def run(
             evaluate = make_evaluate(
                 ready.prepared, config, ready.machine, sentences=everything, stopped=stopped
             )
+            whole_dev = _dev_batches(replace(setup.loader, rank=0, world=1), ready.prepared)
+            setup = replace(setup, dev_batches=whole_dev)
             if not finish(setup, folder, ready.prepared, evaluate, reason):
                 reason = None
     return Outcome(folder.path, reason, made_steps=True)
@@ -173,7 +168,9 @@ def _made_ready(
 ) -> _Ready:
     """Settle what is still open, and turn the text into numbers."""
     asked = _asked(request)
-    config = settled or Config.from_tree(asked)
+    # How many pairs there are is not known yet, but what is wrong is to be said before they count.
+    smallest = {} if request.preset else automatic_model(0, on_gpu=False)
+    config = settled or Config.from_tree(merge(smallest, asked))
     machine = choose_machine(config.run, local_rank=place.local_rank)
     on_gpu = machine.device.type != "cpu"
     cache = request.cache or request.out / CACHE
@@ -196,12 +193,29 @@ def _made_ready(
         automatic = automatic_training(prepared.train, request.given, on_gpu=on_gpu)
         entries = {"model": {"vocab_size": len(prepared.tokenizer)}}
         config = Config.from_tree(merge(merge(automatic, asked), entries))
+    for name, store in {"text": prepared.train, "development set": prepared.dev}.items():
+        _check_lengths(store, config.model.max_positions, name)
     return _Ready(config, machine, prepared, cache)
+
+
+def _check_lengths(store: Store, max_positions: int, name: str) -> None:
+    """Raise if every pair is too long; a few that are will be left out."""
+    shortest = int(np.maximum(store.src.lengths, store.tgt.lengths).min()) + 1
+    if shortest > max_positions:
+        raise ConfigError(
+            f"model.max_positions={max_positions}: every pair of the {name} is longer, the "
+            f"shortest has {shortest:,} tokens with its end"
+        )
 
 
 def _open(folder: RunFolder, request: Request, ready: _Ready, settled: Config | None) -> None:
     """Begin a run's folder, or see that it is the same run's."""
     if settled is None:
+        if not request.fresh and folder.begun() is not None:
+            raise InputError(
+                f"another process began a run in {folder.path} in the meantime: run the same "
+                "command again to go on with it, or choose another --out"
+            )
         folder.clear()
         folder.write_start(
             ready.config,
@@ -233,13 +247,12 @@ def _setup(
         rank=processes.rank,
         world=processes.world,
     )
-    dev = replace(loader, store=ready.prepared.dev, per_step=processes.world, pin=False, weights=())
     return Setup(
         config=config,
         model=build_model(config.model, seed=config.run.seed).to(device),
         machine=ready.machine,
         loader=loader,
-        dev_batches=list(dev.batches(0)),
+        dev_batches=_dev_batches(loader, ready.prepared),
         checkpoints=Checkpoints(
             folder.path / CHECKPOINTS,
             keep_last=config.run.average,
@@ -250,6 +263,12 @@ def _setup(
         evaluate=lambda _model: None,
         stopped=stopped,
     )
+
+
+def _dev_batches(loader: Loader, prepared: Prepared) -> list[Batch]:
+    """Make this process's share of the development set."""
+    dev = replace(loader, store=prepared.dev, per_step=loader.world, pin=False, weights=())
+    return list(dev.batches(0))
 
 
 def _both(journal: Journal, watcher: Watcher) -> Callable[[Event], None]:

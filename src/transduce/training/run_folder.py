@@ -5,7 +5,7 @@ import platform
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import version
@@ -22,6 +22,10 @@ from transduce.models.folder import CONFIG, TOKENIZER, WEIGHTS
 
 PROVENANCE, CARD, JOURNAL, CURVES = "provenance.json", "README.md", "journal.jsonl", "curves.png"
 CHECKPOINTS, CACHE, EVENTS = "checkpoints", "data", "tensorboard"
+LOCK = "lock"
+FILES = (WEIGHTS, CARD, JOURNAL, CURVES, CONFIG, TOKENIZER)
+FOLDERS = (CHECKPOINTS, EVENTS)
+"""What a run writes and --fresh removes, besides the provenance."""
 
 ENDS = {"training.steps", "training.epochs", "training.minutes", "training.patience"}
 MACHINERY = {
@@ -40,20 +44,35 @@ class RunFolder:
 
     path: Path
 
+    def check(self) -> None:
+        """Raise if this is no folder, or one with somebody else's files by a run's names."""
+        if self.path.exists() and not self.path.is_dir():
+            raise InputError(f"{self.path} is a file: --out names a folder")
+        if (self.path / PROVENANCE).exists() or (self.path / LOCK).exists():
+            return
+        foreign = [name for name in (*FILES, *FOLDERS) if (self.path / name).exists()]
+        if foreign:
+            raise InputError(
+                f"{self.path} is not the folder of a run but holds {', '.join(foreign)}, which a "
+                "run would replace: choose another --out"
+            )
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Keep other runs out for as long as this process lives."""
-        try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            (self.path / "lock").touch()
-            with locked(self.path / "lock", wait=False):
-                yield
-        except BlockingIOError:
-            raise InputError(
-                f"another process is training in {self.path}: wait for it, or choose another --out"
-            ) from None
-        except FileExistsError:
-            raise InputError(f"{self.path} is a file: --out names a folder") from None
+        with ExitStack() as stack:
+            try:
+                self.path.mkdir(parents=True, exist_ok=True)
+                (self.path / LOCK).touch()
+                stack.enter_context(locked(self.path / LOCK, wait=False))
+            except BlockingIOError:
+                raise InputError(
+                    f"another process is training in {self.path}: wait for it, or choose another "
+                    "--out"
+                ) from None
+            except OSError as fault:
+                raise InputError(f"cannot write in {self.path}: {fault.strerror}") from fault
+            yield
 
     def begun(self) -> Config | None:
         """Return the settings of the run that is there, if there is one."""
@@ -92,7 +111,7 @@ class RunFolder:
 
     def is_finished(self) -> bool:
         """Whether the run is over and the model folder whole; the card is written last."""
-        return (self.path / CARD).exists()
+        return (self.path / CARD).exists() and (self.path / WEIGHTS).exists()
 
     def write_card(self, text: str) -> None:
         """Write what a person reads first."""
@@ -101,9 +120,9 @@ class RunFolder:
     def clear(self) -> None:
         """Remove a run, but not the data that was made ready for it."""
         (self.path / PROVENANCE).unlink(missing_ok=True)
-        for name in (CHECKPOINTS, EVENTS):
+        for name in FOLDERS:
             shutil.rmtree(self.path / name, ignore_errors=True)
-        for name in (WEIGHTS, CARD, JOURNAL, CURVES, CONFIG, TOKENIZER):
+        for name in FILES:
             (self.path / name).unlink(missing_ok=True)
 
     def _write(self, name: str, text: str) -> None:
@@ -126,6 +145,7 @@ def taken_up(folder: RunFolder, settled: Config, given_now: Tree) -> Config:
     What is not given now stays as it was. Budgets may change, unless the learning rate was planned
     for them, and so may what only says how the numbers are computed.
     """
+    settled.with_changes(given_now)  # raises if one is unknown or has no such value
     given_then = dict(_leaves(folder.given()))
     settled_leaves = dict(_leaves(settled.model_dump()))
     free = MACHINERY if settled.training.schedule == "linear" else MACHINERY | ENDS
@@ -133,12 +153,10 @@ def taken_up(folder: RunFolder, settled: Config, given_now: Tree) -> Config:
     differences = []
     for name, value in _leaves(given_now):
         before = given_then.get(name, settled_leaves.get(name))
-        if _plain(value) == _plain(before):
-            continue
         if name in free:
             section, _, key = name.partition(".")
             changes = merge(changes, {section: {key: value}})
-        else:
+        elif _plain(value) != _plain(before):
             differences.append(f"{name} is {before} there, not {value}")
     if differences:
         raise ConfigError(
@@ -150,11 +168,13 @@ def taken_up(folder: RunFolder, settled: Config, given_now: Tree) -> Config:
 
 def check_data(folder: RunFolder, digests: dict[str, str]) -> None:
     """Raise if the data is no longer what the run began with, wherever it lies now."""
-    before = set(folder.provenance()["data"].values())
-    changed = [name for name, digest in digests.items() if digest not in before]
+    before = folder.provenance()["data"]
+    changed = [name for name, digest in digests.items() if digest not in before.values()]
     if changed:
+        # What was made of a changed file has changed too, but is not what the user knows.
+        named = [name for name in changed if name in before] or changed
         raise InputError(
-            f"{folder.path} began with other data: {', '.join(changed)} changed since; bring it "
+            f"{folder.path} began with other data: {', '.join(named)} changed since; bring it "
             "back, choose another --out, or start over with --fresh"
         )
 

@@ -1,0 +1,199 @@
+import json
+import math
+from collections.abc import Callable
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+import torch
+from torch import Tensor
+
+from tests.training.runs import config, setup
+from transduce.errors import InputError, TransduceError
+from transduce.models.base import Learnable
+from transduce.training import learner as learner_module
+from transduce.training.events import (
+    Event,
+    MemoryLowered,
+    Saved,
+    Scored,
+    Skipped,
+    Started,
+    Stepped,
+    WentBack,
+)
+from transduce.training.loop import Setup, train
+
+PLAIN = learner_module._decoder_states
+
+
+def trained(folder: Path, **changes: dict[str, Any]) -> tuple[Setup, list[Event], str | None]:
+    events: list[Event] = []
+    run = setup(folder, config(**changes), tell=events.append)
+    return run, events, train(run)
+
+
+def weights(run: Setup) -> list[Tensor]:
+    return [tensor.clone() for tensor in run.model.state_dict().values()]
+
+
+def same(a: Setup, b: Setup) -> bool:
+    return all(torch.equal(x, y) for x, y in zip(weights(a), weights(b), strict=True))
+
+
+def _step(run: Setup) -> int:
+    newest = run.checkpoints.newest()
+    return newest.step if newest else 0
+
+
+def _after(steps: int) -> Callable[[], bool]:
+    """Wish to stop when so many steps are made; the loop asks after each, and while it scores."""
+    asked = iter(range(steps - 1))
+    return lambda: next(asked, None) is None
+
+
+def test_it_learns_and_tells(tmp_path: Path) -> None:
+    _, events, ending = trained(tmp_path, training={"steps": 300})
+    assert ending == "300 steps are made"
+    assert isinstance(events[0], Started)
+    losses = [event.loss for event in events if isinstance(event, Scored)]
+    assert len(losses) == 30
+    assert losses[-1] < 0.8 * losses[0]
+    stepped = [event.step for event in events if isinstance(event, Stepped)]
+    assert stepped == list(range(10, 301, 10))
+    for event in events:
+        json.dumps(asdict(event), allow_nan=False)
+
+
+@pytest.mark.parametrize(
+    ("budget", "ending"),
+    [
+        ({"steps": 7}, "7 steps are made"),
+        ({"epochs": 1.5}, "1.5 epochs are done"),
+        ({"minutes": 0.01}, "0.01 minutes are over"),
+        ({"patience": 2, "learning_rate": 1e-12}, "2 scorings in a row"),
+    ],
+)
+def test_each_budget_ends_a_run(budget: dict[str, object], ending: str, tmp_path: Path) -> None:
+    run, events, reason = trained(tmp_path, training={"steps": 10**6} | budget)
+    assert reason is not None
+    assert ending in reason
+    assert [event for event in events if isinstance(event, Scored)], "the end is scored"
+    assert train(setup(tmp_path, run.config)) == reason, "and stays the end"
+
+
+@pytest.mark.parametrize("stops", [[3], [10], [13, 14, 27]])
+def test_stopped_and_taken_up_is_the_same_run(stops: list[int], tmp_path: Path) -> None:
+    changes = {"model": {"p_drop": 0.2}, "run": {"checkpoint_steps": 10, "ema_decay": 0.9}}
+    whole, _, ending = trained(tmp_path / "whole", **changes)
+    for stop in stops:
+        run = setup(tmp_path / "parts", config(**changes))
+        assert train(replace(run, stopped=_after(stop - _step(run)))) is None
+        assert stop - 1 <= _step(run) <= stop
+    last = setup(tmp_path / "parts", config(**changes))
+    assert train(last) == ending
+    assert same(whole, last)
+    for a, b in zip(whole.checkpoints.scored(), last.checkpoints.scored(), strict=True):
+        assert (a.step, a.scores) == (b.step, b.scores)
+        for first, second in ((a.weights(), b.weights()), (a.moving_average(), b.moving_average())):
+            assert first is not None
+            assert second is not None
+            assert all(torch.equal(first[name], second[name]) for name in first)
+
+
+def test_planted_nan_is_skipped_counted_and_named(tmp_path: Path) -> None:
+    calls = iter(range(10**6))
+
+    def poisoned(model: Learnable, src: Tensor, tgt_in: Tensor) -> Tensor:
+        bad = model.training and next(calls) in (12, 14)
+        return PLAIN(model, src, tgt_in) * (math.nan if bad else 1.0)
+
+    with patch.object(learner_module, "_decoder_states", poisoned):
+        run, events, ending = trained(tmp_path)
+    assert ending == "40 steps are made"
+    [skipped] = [event for event in events if isinstance(event, Skipped)]
+    assert skipped.count == 2
+    assert skipped.step == 20
+    assert "epoch 1 batch 13; epoch 1 batch 15" in skipped.batches
+    newest = run.checkpoints.newest()
+    assert newest is not None
+    assert newest.progress.skipped == 2
+    assert all(tensor.isfinite().all() for tensor in weights(run))
+
+
+def test_many_in_a_row_go_back_to_the_last_checkpoint_and_on_with_other_data(
+    tmp_path: Path,
+) -> None:
+    """Weights that a finite but wild step has spoilt make every later loss leap."""
+    calls = iter(range(10**6))
+    spoilt: list[Tensor] = []
+
+    def spoiling(model: Learnable, src: Tensor, tgt_in: Tensor) -> Tensor:
+        call = next(calls) if model.training else None
+        if call == 22:
+            spoilt.extend(tensor.clone() for tensor in model.state_dict().values())
+            with torch.no_grad():
+                model.projection.fill_(math.nan)
+        return PLAIN(model, src, tgt_in)
+
+    with patch.object(learner_module, "_decoder_states", spoiling):
+        run, events, ending = trained(tmp_path)
+    assert spoilt
+    assert ending == "40 steps are made"
+    [back] = [event for event in events if isinstance(event, WentBack)]
+    assert (back.step, back.to) == (30, 20), "the checkpoint of step 30 would have been spoilt"
+    assert back.batches.startswith("epoch 2 batch 3;")
+    assert all(tensor.isfinite().all() for tensor in weights(run))
+    assert run.checkpoints.scored()[-1].step == 40
+
+
+def test_a_run_that_is_lost_again_and_again_gives_up_naming_the_batch(tmp_path: Path) -> None:
+    def poisoned(model: Learnable, src: Tensor, tgt_in: Tensor) -> Tensor:
+        return PLAIN(model, src, tgt_in) * (math.nan if model.training else 1.0)
+
+    with (
+        patch.object(learner_module, "_decoder_states", poisoned),
+        pytest.raises(TransduceError, match=r"epoch \d+ batch \d+.*learning_rate"),
+    ):
+        trained(tmp_path, run={"checkpoint_steps": 1000}, training={"steps": 1000})
+
+
+def test_lowered_memory_is_told_and_kept(tmp_path: Path) -> None:
+    def limited(model: Learnable, src: Tensor, tgt_in: Tensor) -> Tensor:
+        if model.training and max(src.numel(), tgt_in.numel()) > 40:
+            raise torch.OutOfMemoryError("CUDA out of memory.")
+        return PLAIN(model, src, tgt_in)
+
+    plain, _, _ = trained(tmp_path / "plain")
+    with patch.object(learner_module, "_decoder_states", limited):
+        run, events, _ = trained(tmp_path / "limited")
+    lowered = [event for event in events if isinstance(event, MemoryLowered)]
+    assert lowered
+    newest = run.checkpoints.newest()
+    assert newest is not None
+    assert newest.progress.max_tokens == lowered[-1].tokens <= 40
+    for a, b in zip(weights(run), weights(plain), strict=True):
+        torch.testing.assert_close(a, b, rtol=1e-3, atol=1e-4)
+
+
+def test_a_failing_loader_ends_the_run(tmp_path: Path) -> None:
+    run = setup(tmp_path, config())
+    broken = replace(
+        run.loader.store, tgt=replace(run.loader.store.tgt, ids=run.loader.store.tgt.ids[:50])
+    )
+    with pytest.raises((IndexError, ValueError)):
+        train(replace(run, loader=replace(run.loader, store=broken)))
+
+
+def test_no_pair_to_learn_from_is_an_error_not_a_loop(tmp_path: Path) -> None:
+    run = setup(tmp_path, config())
+    with pytest.raises(InputError, match="no pair to learn from"):
+        train(replace(run, loader=replace(run.loader, max_length=1)))
+
+
+def test_checkpoints_are_told_when_they_are_whole(tmp_path: Path) -> None:
+    _, events, _ = trained(tmp_path)
+    told = [event.step for event in events if isinstance(event, Saved)]
+    assert told == [0, 10, 20, 30, 40]
