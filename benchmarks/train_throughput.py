@@ -4,11 +4,12 @@
         [--device cpu] [--threads 2] [--batch-tokens 4096] [--batches 8] [--rounds 9]
 
 All train the same shape on the same batches, with dropout 0.1 where each places it: forward,
-label-smoothed loss, backward, Adam. Counted are real source and target tokens alone. Each contender
-runs in its own process, with the settings that its user would have. They take turns batch by batch,
-so that a noisy machine disturbs all alike; a batch's time is its median over the rounds. Beside it
-stands the time of all the process's threads together, which says what a step costs where others
-use the machine too. On a CUDA device all compute in bfloat16 autocast.
+label-smoothed loss, backward, Adam; ours by the very code of `transduce train`, the others in the
+loop that most people write. Counted are real source and target tokens alone. Each contender runs in
+its own process, with the settings that its user would have. They take turns batch by batch, so that
+a noisy machine disturbs all alike; a batch's time is its median over the rounds. Beside it stands
+the time of all threads of the process together, which says what a step costs where others use the
+machine too. On a CUDA device all compute in bfloat16 autocast.
 """
 
 import argparse
@@ -28,46 +29,64 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from transduce.config.presets import preset_named
-from transduce.config.schema import ModelConfig
-from transduce.data.batch import Batch
+from transduce.config.schema import Config, ModelConfig
 from transduce.data.corpus import TwoFiles, read_lines, read_pairs
-from transduce.data.loader import Loader
+from transduce.data.loader import Loader, Share
 from transduce.data.store import Recipe, Store, open_or_build
 from transduce.models.build import build_model
 from transduce.nn.positions import sinusoids
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID
 from transduce.text.tokenizer import Tokenizer
-from transduce.training.loss import smoothed_loss
+from transduce.training.distributed import Processes
+from transduce.training.learner import Learner
+from transduce.training.machine import choose_machine
+from transduce.training.memory import keep_freed_memory
 
-EPS_LS = 0.1
+EPS_LS, RATE = 0.1, 1e-4
 CONTENDERS = {
     "cpu": ["transduce", "nn.Transformer", "MarianMT"],
     "cuda": [
         "transduce",
-        "transduce, compiled",
+        "transduce, not compiled",
         "nn.Transformer",
         "nn.Transformer, compiled",
         "MarianMT",
     ],
 }
+Step = Callable[[Share], object]
 
 
-class Ours(nn.Module):
-    """Our model with our loss."""
+def ours(config: Config) -> Step:
+    """Return a step as `transduce train` takes it."""
+    keep_freed_memory()
+    machine = choose_machine(config.run)
+    learner = Learner(build_model(config.model).to(machine.device), config, machine)
+    return lambda share: learner.step(share, number=1, rate=RATE, processes=Processes())
 
-    def __init__(self, shape: ModelConfig, *, compiled: bool) -> None:
-        super().__init__()
-        self.model = build_model(shape)
-        self.states = torch.compile(self._states, dynamic=True) if compiled else self._states
 
-    def _states(self, src: Tensor, tgt_in: Tensor) -> Tensor:
-        return self.model.decode_states(self.model.encode(src), tgt_in)
+def theirs(model: nn.Module, device: str) -> Step:
+    """Return a step of a peer, as in most training loops."""
+    model.to(device).train()
+    adam = torch.optim.Adam(model.parameters(), lr=RATE, betas=(0.9, 0.98), eps=1e-9)
 
-    def forward(self, src: Tensor, tgt_in: Tensor, tgt_out: Tensor) -> Tensor:
-        """Return the summed loss."""
-        states = self.states(src, tgt_in)
-        loss, _ = smoothed_loss(states, self.model.projection, tgt_out, eps_ls=EPS_LS)
-        return loss
+    def step(share: Share) -> None:
+        (batch,) = share.batches
+        src, tgt_in, tgt_out = (
+            ids.to(device, non_blocking=True) for ids in (batch.src, batch.tgt_in, batch.tgt_out)
+        )
+        adam.zero_grad()
+        with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
+            logits = model(src, tgt_in)
+            loss = F.cross_entropy(
+                logits.flatten(0, 1),
+                tgt_out.flatten(),
+                ignore_index=PAD_ID,
+                label_smoothing=EPS_LS,
+            )
+        torch.autograd.backward(loss)
+        adam.step()
+
+    return step
 
 
 class TorchTransformer(nn.Module):
@@ -75,7 +94,7 @@ class TorchTransformer(nn.Module):
 
     positions: Tensor
 
-    def __init__(self, shape: ModelConfig, *, compiled: bool) -> None:
+    def __init__(self, shape: ModelConfig) -> None:
         super().__init__()
         self.embedding = nn.Embedding(shape.vocab_size, shape.d_model, padding_idx=PAD_ID)
         nn.init.normal_(self.embedding.weight, std=shape.d_model**-0.5)
@@ -92,7 +111,6 @@ class TorchTransformer(nn.Module):
         )
         self.projection = nn.Linear(shape.d_model, shape.vocab_size, bias=False)
         self.projection.weight = self.embedding.weight
-        self.logits = torch.compile(self._logits, dynamic=True) if compiled else self._logits
 
     def _embed(self, ids: Tensor) -> Tensor:
         scale = math.sqrt(self.embedding.embedding_dim)
@@ -100,7 +118,8 @@ class TorchTransformer(nn.Module):
         dropped: Tensor = self.dropout(embedded)
         return dropped
 
-    def _logits(self, src: Tensor, tgt_in: Tensor) -> Tensor:
+    def forward(self, src: Tensor, tgt_in: Tensor) -> Tensor:
+        """Return logits."""
         length = tgt_in.size(1)
         later = torch.ones(length, length, dtype=torch.bool, device=src.device).triu(1)
         states = self.transformer(
@@ -113,10 +132,6 @@ class TorchTransformer(nn.Module):
         )
         logits: Tensor = self.projection(states)
         return logits
-
-    def forward(self, src: Tensor, tgt_in: Tensor, tgt_out: Tensor) -> Tensor:
-        """Return the summed loss."""
-        return cross_entropy(self.logits(src, tgt_in), tgt_out)
 
 
 class Marian(nn.Module):
@@ -148,8 +163,8 @@ class Marian(nn.Module):
             )
         )
 
-    def forward(self, src: Tensor, tgt_in: Tensor, tgt_out: Tensor) -> Tensor:
-        """Return the summed loss."""
+    def forward(self, src: Tensor, tgt_in: Tensor) -> Tensor:
+        """Return logits."""
         output = self.model(
             input_ids=src,
             attention_mask=src != PAD_ID,
@@ -157,75 +172,56 @@ class Marian(nn.Module):
             decoder_attention_mask=tgt_in != PAD_ID,
             use_cache=False,
         )
-        return cross_entropy(output.logits, tgt_out)
+        logits: Tensor = output.logits
+        return logits
 
 
-def cross_entropy(logits: Tensor, tgt_out: Tensor) -> Tensor:
-    """The loss as torch has it."""
-    return F.cross_entropy(
-        logits.flatten(0, 1),
-        tgt_out.flatten(),
-        ignore_index=PAD_ID,
-        label_smoothing=EPS_LS,
-        reduction="sum",
-    )
-
-
-def contender(name: str, shape: ModelConfig) -> nn.Module:
+def contender(name: str, config: Config) -> Step:
     """Build what is measured under this name."""
     torch.manual_seed(0)
-    compiled = name.endswith("compiled")
-    match name.split(",")[0]:
+    match name:
         case "transduce":
-            return Ours(shape, compiled=compiled)
+            return ours(config)
+        case "transduce, not compiled":
+            return ours(config.with_changes({"run": {"compile": "no"}}))
         case "nn.Transformer":
-            return TorchTransformer(shape, compiled=compiled)
+            return theirs(TorchTransformer(config.model), config.run.device)
+        case "nn.Transformer, compiled":
+            model = TorchTransformer(config.model)
+            model.compile(dynamic=True)
+            return theirs(model, config.run.device)
         case _:
-            return Marian(shape)
-
-
-def stepper(model: nn.Module, *, fused: bool | None, device: str) -> Callable[[Batch], None]:
-    """Return what takes one training step."""
-    adam = torch.optim.Adam(model.parameters(), lr=1e-4, betas=(0.9, 0.98), eps=1e-9, fused=fused)
-
-    def step(batch: Batch) -> None:
-        src, tgt_in, tgt_out = (
-            ids.to(device, non_blocking=True) for ids in (batch.src, batch.tgt_in, batch.tgt_out)
-        )
-        adam.zero_grad()
-        with torch.autocast(device, torch.bfloat16, enabled=device == "cuda"):
-            loss = model(src, tgt_in, tgt_out)
-        torch.autograd.backward(loss / batch.tgt_tokens)
-        adam.step()
-
-    return step
+            return theirs(Marian(config.model), config.run.device)
 
 
 def serve(options: argparse.Namespace) -> None:
     """Be one contender: train on the batch that each line of the standard input names."""
     torch.set_num_threads(options.threads)
-    batches = taken(options)
-    model = contender(options.contender, shape_of(options)).to(options.device).train()
-    ours = options.contender.startswith("transduce")
-    step = stepper(model, fused=ours or None, device=options.device)
+    shares = taken(options)
+    step = contender(options.contender, settings(options))
     for line in sys.stdin:
         start, cpu_start = time.perf_counter(), time.process_time()
-        step(batches[int(line)])
+        step(shares[int(line)])
         if options.device == "cuda":
             torch.cuda.synchronize()
         print(time.perf_counter() - start, time.process_time() - cpu_start, flush=True)
 
 
-def taken(options: argparse.Namespace) -> list[Batch]:
+def taken(options: argparse.Namespace) -> list[Share]:
     """Take the first batches, the same ones in every process."""
     loader = Loader(Store.open(options.store), max_tokens=options.batch_tokens)
-    return list(islice(loader.batches(0), options.batches))
+    return list(islice(loader.steps(0), options.batches))
 
 
-def shape_of(options: argparse.Namespace) -> ModelConfig:
-    """Take a preset's shape, with dropout alike for all and the vocabulary that was learnt."""
-    shape = preset_named(options.shape).model
-    return shape.model_copy(update={"p_drop": 0.1, "vocab_size": options.vocab_size})
+def settings(options: argparse.Namespace) -> Config:
+    """Take a preset, with dropout alike for all and the vocabulary that was learnt."""
+    return preset_named(options.shape).with_changes(
+        {
+            "model": {"p_drop": 0.1, "vocab_size": options.vocab_size},
+            "training": {"eps_ls": EPS_LS},
+            "run": {"device": options.device},
+        }
+    )
 
 
 def prepare(options: argparse.Namespace, work: Path) -> None:
@@ -305,10 +301,11 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as work:
         prepare(options, Path(work))
-        batches = taken(options)
-        options.batches = len(batches)
+        shares = taken(options)
+        options.batches = len(shares)
         seconds = measure(options)
-    tokens = sum(batch.src_tokens + batch.tgt_tokens for batch in batches)
+    tokens = sum(share.src_tokens + share.tgt_tokens for share in shares)
+    batches = [share.batches[0] for share in shares]
     positions = sum(batch.src.numel() + batch.tgt_out.numel() for batch in batches)
     print(f"{len(batches)} batches, {tokens:,} tokens, padding {1 - tokens / positions:.1%}")
     report(seconds, tokens)

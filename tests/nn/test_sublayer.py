@@ -5,6 +5,7 @@ from hypothesis import strategies as st
 from torch import nn
 
 from tests.drawing import seeds
+from transduce.nn.dropout import Dropout
 from transduce.nn.feed_forward import FeedForward
 from transduce.nn.sublayer import NORM_EPSILON, PostNorm, PreNorm
 
@@ -17,7 +18,7 @@ def test_post_norm_is_the_papers_formula(seed: int, p_drop: float) -> None:
     torch.manual_seed(seed)
     ours = add_norm(x, sublayer)
     torch.manual_seed(seed)
-    theirs = F.layer_norm(x + F.dropout(sublayer(x), p_drop), (8,), eps=NORM_EPSILON)
+    theirs = F.layer_norm(x + Dropout(p_drop)(sublayer(x)), (8,), eps=NORM_EPSILON)
     assert torch.equal(ours, theirs)
 
 
@@ -29,7 +30,7 @@ def test_pre_norm_is_its_formula(seed: int, p_drop: float) -> None:
     torch.manual_seed(seed)
     ours = add_norm(x, sublayer)
     torch.manual_seed(seed)
-    theirs = x + F.dropout(sublayer(F.layer_norm(x, (8,), eps=NORM_EPSILON)), p_drop)
+    theirs = x + Dropout(p_drop)(sublayer(F.layer_norm(x, (8,), eps=NORM_EPSILON)))
     assert torch.equal(ours, theirs)
 
 
@@ -43,7 +44,7 @@ def test_feed_forward_drops_after_the_relu_in_training_only() -> None:
     torch.manual_seed(0)
     ours = feed_forward(x)
     torch.manual_seed(0)
-    inner = F.dropout(F.relu(feed_forward.w_1(x)), 0.5)
+    inner = Dropout(0.5)(F.relu(feed_forward.w_1(x)))
     assert torch.equal(ours, feed_forward.w_2(inner))
     assert torch.equal(feed_forward.eval()(x), feed_forward.w_2(feed_forward.w_1(x).relu()))
 

@@ -149,7 +149,7 @@ def test_a_step_that_is_not_finite_changes_nothing(poison: float) -> None:
     def poisoned(model: Learnable, src: Tensor, tgt_in: Tensor) -> Tensor:
         return plain(model, src, tgt_in) * poison
 
-    with patch.object(made, "_states", poisoned):
+    with patch.object(learner_module, "_decoder_states", poisoned):
         step = made.step(next(shares), number=2, rate=RATE, processes=Processes())
     assert step.skipped.item() == 1
     assert all(torch.equal(before[name], now) for name, now in made.model.state_dict().items())

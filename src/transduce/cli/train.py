@@ -4,7 +4,7 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, nullcontext
+from contextlib import ExitStack, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -132,11 +132,11 @@ def _train(
     request = Request(folder, given, preset, fresh=fresh and restarts == 0, cache=cache)
     listener = _Listener()
     is_first = place.rank == 0
-    with Display() if is_first else nullcontext() as display:
+    with Display() if is_first else nullcontext() as display, ExitStack() as files:
         outcome = run(
             request,
             place=place,
-            watcher=_Watcher(display) if display else _Silent(),
+            watcher=_Watcher(display, files) if display else _Silent(),
             make_evaluate=_make_evaluate,
             listening=listener.listening,
         )
@@ -149,7 +149,10 @@ def _train(
 
 
 class _Listener:
-    """Takes the first SIGINT or SIGTERM for a wish to stop; a second ends the process at once."""
+    """Takes Ctrl-C, SIGTERM or a lost terminal for a wish to stop; a second one ends it at once.
+
+    What the process was started to ignore, as `nohup` does, stays ignored.
+    """
 
     def __init__(self) -> None:
         self.caught = 0
@@ -161,7 +164,9 @@ class _Listener:
                 raise KeyboardInterrupt
             self.caught = number
 
-        before = {number: signal.signal(number, note) for number in (signal.SIGINT, signal.SIGTERM)}
+        wishes = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        heard = [number for number in wishes if signal.getsignal(number) != signal.SIG_IGN]
+        before = {number: signal.signal(number, note) for number in heard}
         try:
             yield lambda: bool(self.caught)
         finally:
@@ -172,9 +177,10 @@ class _Listener:
 class _Watcher:
     """Shows a run, and keeps its curves."""
 
-    def __init__(self, display: "Display") -> None:
+    def __init__(self, display: "Display", files: ExitStack) -> None:
         self.phase = display.phase
         self._display = display
+        self._files = files
         self._tell: list[Callable[[Event], None]] = [display]
         self._folder: RunFolder | None = None
         self._drawn_at = 0.0
@@ -187,7 +193,8 @@ class _Watcher:
         for line in _chosen(config):
             self._display.say(line)
         if tensorboard.available():
-            self._tell.append(tensorboard.EventFiles(folder.path / EVENTS, step))
+            points = tensorboard.EventFiles(folder.path / EVENTS, step)
+            self._tell.append(self._files.enter_context(points))
         if curves.available():
             self._folder = folder
         else:

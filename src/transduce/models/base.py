@@ -84,6 +84,10 @@ class Learnable(Seq2Seq[Any], Protocol):
         """Stream the weights with their names."""
         ...
 
+    def modules(self) -> Iterator[nn.Module]:
+        """Stream the parts, down to the smallest."""
+        ...
+
     def state_dict(self) -> dict[str, Tensor]:
         """Name all that a checkpoint must hold."""
         ...

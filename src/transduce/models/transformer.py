@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from transduce.models.base import Memory
 from transduce.models.transformer_state import TransformerState
 from transduce.nn.attention import Attend, MultiHeadAttention, attend_fused
+from transduce.nn.dropout import Dropout
 from transduce.nn.embedding import Embedding
 from transduce.nn.feed_forward import FeedForward
 from transduce.nn.masks import padding_allowed
@@ -102,7 +103,7 @@ class Transformer(nn.Module):
         super().__init__()
         self.embedding = embedding
         self.positions = positions
-        self.dropout = nn.Dropout(p_drop)
+        self.dropout = Dropout(p_drop)
         self.encoder = _stack(EncoderLayer(parts) for _ in range(n_layers))
         self.encoder_norm = last_norm()
         self.decoder = _stack(DecoderLayer(parts) for _ in range(n_layers))

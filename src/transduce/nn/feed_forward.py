@@ -2,6 +2,8 @@
 
 from torch import Tensor, nn
 
+from transduce.nn.dropout import Dropout
+
 
 class FeedForward(nn.Module):
     """Eq. 2: max(0, x W_1 + b_1) W_2 + b_2, the same at each position."""
@@ -10,7 +12,7 @@ class FeedForward(nn.Module):
         super().__init__()
         self.w_1 = nn.Linear(d_model, d_ff)
         self.w_2 = nn.Linear(d_ff, d_model)
-        self.dropout = nn.Dropout(p_drop)
+        self.dropout = Dropout(p_drop)
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply eq. 2 to each position of x."""

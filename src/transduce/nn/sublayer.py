@@ -4,6 +4,8 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
+from transduce.nn.dropout import Dropout
+
 NORM_EPSILON = 1e-6
 """Added to the variance in layer norm; the paper gives none, its implementation took this."""
 
@@ -14,7 +16,11 @@ class AddNorm(nn.Module):
     def __init__(self, d_model: int, *, p_drop: float) -> None:
         super().__init__()
         self.norm = nn.LayerNorm(d_model, eps=NORM_EPSILON)
-        self.dropout = nn.Dropout(p_drop)
+        self.dropout = Dropout(p_drop)
+
+    def join(self, x: Tensor, y: Tensor) -> Tensor:
+        """Join a sub-layer's output y to its input x: what a compiler can make one kernel of."""
+        raise NotImplementedError
 
 
 class PostNorm(AddNorm):
@@ -22,7 +28,11 @@ class PostNorm(AddNorm):
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """Add a sub-layer's output to its input, then normalise."""
-        output: Tensor = self.norm(x + self.dropout(sublayer(x)))
+        return self.join(x, sublayer(x))
+
+    def join(self, x: Tensor, y: Tensor) -> Tensor:
+        """Compute LayerNorm(x + Dropout(y))."""
+        output: Tensor = self.norm(x + self.dropout(y))
         return output
 
 
@@ -31,5 +41,9 @@ class PreNorm(AddNorm):
 
     def forward(self, x: Tensor, sublayer: Callable[[Tensor], Tensor]) -> Tensor:
         """Normalise a sub-layer's input, then add its output to what came in."""
-        output: Tensor = x + self.dropout(sublayer(self.norm(x)))
+        return self.join(x, sublayer(self.norm(x)))
+
+    def join(self, x: Tensor, y: Tensor) -> Tensor:
+        """Compute x + Dropout(y)."""
+        output: Tensor = x + self.dropout(y)
         return output

@@ -175,7 +175,8 @@ class _Run:
 
     def is_due(self) -> bool:
         """Whether this step is one at which the run scores and keeps its weights."""
-        return self.progress.step % self._config.run.checkpoint_steps == 0
+        step = self.progress.step
+        return step > 0 and step % self._config.run.checkpoint_steps == 0
 
     def ending(self) -> str | None:
         """Say which budget is spent, if one is."""

@@ -18,7 +18,7 @@ from typing import Any
 from transduce.config.schema import DataConfig
 from transduce.data.atomic_folder import in_the_making, locked, sync
 from transduce.data.batching import noise
-from transduce.data.cleaning import DEFAULT_RULES, Rules, Sieve, batched, sampled
+from transduce.data.cleaning import DEFAULT_RULES, HELD_OUT, Rules, Sieve, batched, sampled
 from transduce.data.corpus import (
     Pair,
     Source,
@@ -38,8 +38,6 @@ LEARN_PAIRS = 1_000_000
 
 DEV_SHARE = 20
 """At most one pair in so many is held out."""
-
-ADVICE = "give more text, or --no-clean to keep what only looks odd"
 
 Phase = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
 """Announces a piece of work and gives a function that is told how much of it is done, of what."""
@@ -154,7 +152,7 @@ def prepare(
     if len(train) == 0:
         raise InputError(
             f"no pair is left to learn from: all {train.manifest['read']:,} were dropped "
-            f"({_listed(train.manifest['dropped'])}); {ADVICE}"
+            f"({_listed(train.manifest['dropped'])}); {_advice(train.manifest['dropped'])}"
         )
     known = Digests(cache)
     return Prepared(
@@ -189,7 +187,7 @@ def _held_out(recipe: Recipe, cache: Path, *, pairs: int, count: int, seed: int)
     if not first:
         raise InputError(
             f"of {len(places):,} pairs drawn to be held out none is fit "
-            f"({_listed(dropped) or 'they have line breaks'}); {ADVICE}"
+            f"({_listed(dropped) or 'they have line breaks'}); {_advice(dropped)}"
         )
     with in_the_making(folder) as making:
         for name, side in (("dev.src", 0), ("dev.tgt", 1)):
@@ -235,6 +233,11 @@ def _is_one_line(text: str) -> bool:
 
 def _listed(dropped: Mapping[str, int]) -> str:
     return ", ".join(f"{count:,} {why}" for why, count in dropped.items())
+
+
+def _advice(dropped: Mapping[str, int]) -> str:
+    more = "give more text, none of which is in the development set or held out"
+    return more if not dropped.keys() - {HELD_OUT} else "--no-clean keeps what only looks odd"
 
 
 @contextmanager

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from importlib.metadata import version
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
@@ -183,7 +183,7 @@ def _origin(config: Config, given: Tree, digests: dict[str, str]) -> dict[str, A
     return {
         "began": datetime.now(UTC).isoformat(timespec="seconds"),
         "versions": {
-            "transduce": version("transduce"),
+            "transduce": _own_version(),
             "python": platform.python_version(),
             "torch": torch.__version__,
             "tokenizers": version("tokenizers"),
@@ -194,6 +194,13 @@ def _origin(config: Config, given: Tree, digests: dict[str, str]) -> dict[str, A
         "data": digests,
         "given": json.loads(json.dumps(given)),
     }
+
+
+def _own_version() -> str:
+    try:
+        return version("transduce")
+    except PackageNotFoundError:
+        return "from source, not installed"
 
 
 def _commit() -> str | None:

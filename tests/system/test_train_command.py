@@ -1,0 +1,376 @@
+"""`transduce train` as its users meet it: what it makes, what it says, and what it refuses."""
+
+import json
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from hashlib import blake2b
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from torch.nn.functional import cross_entropy
+
+from transduce.cli.app import main
+from transduce.config.load import load_config
+from transduce.config.presets import preset_named
+from transduce.data.corpus import Pair, TwoFiles, read_pairs
+from transduce.data.grammar import generate
+from transduce.models.folder import load_model
+from transduce.text.special_ids import BOS_ID, EOS_ID
+from transduce.training.checkpoint import Checkpoints
+from transduce.training.events import Event, Scored, Started, Stepped
+from transduce.training.journal import read_journal
+from transduce.training.run_folder import RunFolder
+
+PAIRS = [*generate(300, seed=4), Pair("Nothing.", ""), *generate(5, seed=4)]
+STEPS = 24
+SETTINGS = {
+    "model.vocab_size": 300,
+    "model.n_layers": 1,
+    "model.d_model": 16,
+    "model.d_ff": 32,
+    "model.h": 2,
+    "training.batch_tokens": 300,
+    "training.schedule": "paper",
+    "training.warmup_steps": 20,
+    "training.steps": STEPS,
+    "run.checkpoint_steps": 8,
+    "run.average": 2,
+    "run.bleu_sentences": 4,
+    "run.device": "cpu",  # where the same numbers come out every time
+}
+
+Command = Callable[..., tuple[int, str]]
+
+
+def arguments(corpus: Path, out: Path, **changes: object) -> list[str]:
+    files = ["--src", str(corpus / "a.en"), "--tgt", str(corpus / "a.de"), "--out", str(out)]
+    settings = [f"--set={name}={value}" for name, value in (SETTINGS | changes).items()]
+    return ["train", *files, *settings]
+
+
+def write_corpus(folder: Path) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name, side in (("a.en", 0), ("a.de", 1)):
+        text = "".join(f"{pair[side]}\n" for pair in PAIRS)
+        (folder / name).write_text(text, encoding="utf-8")
+    return folder
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return write_corpus(tmp_path_factory.mktemp("corpus"))
+
+
+@pytest.fixture(scope="module")
+def first(
+    corpus: Path, tmp_path_factory: pytest.TempPathFactory
+) -> "tuple[Path, subprocess.CompletedProcess[str]]":
+    """The command in a process of its own, with its output in pipes."""
+    out = tmp_path_factory.mktemp("runs") / "ende"
+    command = [sys.executable, "-m", "transduce", *arguments(corpus, out)]
+    return out, subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+@pytest.fixture
+def finished(first: "tuple[Path, subprocess.CompletedProcess[str]]", tmp_path: Path) -> Path:
+    """A copy of the finished run, to do with as a test likes."""
+    return shutil.copytree(first[0], tmp_path / "ende")
+
+
+@pytest.fixture
+def transduce(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
+    """The command in this process, which saves the seconds that torch takes to load."""
+
+    def command(*words: str) -> tuple[int, str]:
+        monkeypatch.setattr(sys, "argv", ["transduce", *words])
+        capfd.readouterr()
+        with pytest.raises(SystemExit) as ended:
+            main()
+        out, err = capfd.readouterr()
+        assert out == ""
+        return int(ended.value.code or 0), err
+
+    return command
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    """All that is in a folder, but for the digests that spare reading files again."""
+    files = (path for path in folder.rglob("*") if path.is_file() and path.name != "digests.json")
+    return {str(path.relative_to(folder)): path.read_bytes() for path in files}
+
+
+def complaint(code: int, err: str) -> str:
+    """What a user's mistake leads to: exit code 2 and one line, after those of the work so far."""
+    assert code == 2
+    *before, last = err.splitlines()
+    assert last.startswith("transduce: ")
+    assert not any("transduce:" in line or "Traceback" in line for line in before)
+    return last
+
+
+def events(out: Path) -> list[Event]:
+    return read_journal(out / "journal.jsonl")
+
+
+def newest_tensors(out: Path) -> dict[str, bytes]:
+    newest = max((out / "checkpoints").iterdir())
+    return {path.name: path.read_bytes() for path in newest.glob("*.safetensors")}
+
+
+def test_files_and_a_folder_make_a_model(
+    first: "tuple[Path, subprocess.CompletedProcess[str]]",
+) -> None:
+    out, process = first
+    assert process.returncode == 0, process.stderr
+    assert process.stdout == ""
+    assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", process.stderr), "no escape codes in a pipe"
+    assert f"finished: {STEPS} steps are made" in process.stderr
+    loaded = load_model(out)
+    assert loaded.config == load_config(out / "config.yaml")
+    assert loaded.config.model.d_model == 16
+    assert len(loaded.tokenizer) == loaded.config.model.vocab_size
+    assert not [path for path in out.rglob("*") if path.suffix in (".making", ".part", ".removed")]
+
+
+def test_the_cards_numbers_are_those_of_the_run(
+    first: "tuple[Path, subprocess.CompletedProcess[str]]", corpus: Path
+) -> None:
+    out, _ = first
+    card = (out / "README.md").read_text(encoding="utf-8")
+    provenance = json.loads((out / "provenance.json").read_text())
+    loaded = load_model(out)
+    told = events(out)
+    [started] = [event for event in told if isinstance(event, Started)]
+    last = [event for event in told if isinstance(event, Stepped)][-1]
+    assert card.startswith("# ende\n")
+    assert f"`{corpus / 'a.en'}` and `{corpus / 'a.de'}`" in card
+    assert f"{started.parameters:,} parameters" in card
+    assert started.parameters == sum(weights.numel() for weights in loaded.model.parameters())
+    assert f"{STEPS} steps of 300 tokens a side, {last.epoch_share:.1f} epochs" in card
+    assert f"{last.tokens:,} source and target tokens" in card
+    assert f"{len(PAIRS)} pairs read, {started.pairs} learnt from" in card
+    assert "1 empty" in card
+    assert "15 pairs held out from these files" in card
+    assert f"torch {torch.__version__}" in card
+    assert f"begun {provenance['began']}, seed 1" in card
+    for name in ("a.en", "a.de"):
+        digest = blake2b((corpus / name).read_bytes(), digest_size=16).hexdigest()
+        assert provenance["data"][str(corpus / name)] == digest
+
+
+def test_the_losses_on_the_card_are_those_of_the_weights(
+    first: "tuple[Path, subprocess.CompletedProcess[str]]",
+) -> None:
+    """Recomputed from the text, one pair at a time, with torch's own loss."""
+    out, _ = first
+    card = (out / "README.md").read_text(encoding="utf-8")
+    rows = dict(re.findall(r"^\| (\w+)[^|]*\| (\d+\.\d{4}) \|", card, flags=re.MULTILINE))
+    assert rows.keys() >= {"average", "best"}
+    loaded = load_model(out)
+    [dev] = out.glob("data/dev-*")
+    total, tokens = 0.0, 0
+    for pair in read_pairs(TwoFiles(dev / "dev.src", dev / "dev.tgt")):
+        src, tgt = loaded.tokenizer.encode_batch(pair)
+        with torch.no_grad():
+            logits = loaded.model(torch.tensor([[*src, EOS_ID]]), torch.tensor([[BOS_ID, *tgt]]))
+        total += cross_entropy(logits[0], torch.tensor([*tgt, EOS_ID]), reduction="sum").item()
+        tokens += len(tgt) + 1
+    assert min(map(float, rows.values())) == pytest.approx(total / tokens, abs=1e-4)
+    scored = Checkpoints(out / "checkpoints", keep_last=2, keep_best=1).scored()
+    journal = {event.step: event.loss for event in events(out) if isinstance(event, Scored)}
+    assert all(found.scores and found.scores.loss == journal[found.step] for found in scored)
+    assert float(rows["best"]) == pytest.approx(min(journal.values()), abs=1e-4)
+
+
+def test_the_same_command_again_says_so_and_changes_nothing(
+    finished: Path, corpus: Path, transduce: Command
+) -> None:
+    before = content(finished)
+    code, err = transduce(*arguments(corpus, finished))
+    assert code == 0
+    assert err.splitlines()[-1] == f"The run in {finished} is finished: nothing is left to do."
+    assert content(finished) == before
+    assert transduce("train", "--out", str(finished))[0] == 0, "what is not given stays"
+    assert content(finished) == before
+
+
+def test_other_settings_are_refused(finished: Path, corpus: Path, transduce: Command) -> None:
+    before = content(finished)
+    changes = {"model.d_model": 32, "run.seed": 7}
+    message = complaint(*transduce(*arguments(corpus, finished, **changes)))
+    assert "model.d_model is 16 there, not 32; run.seed is 1 there, not 7;" in message
+    assert "--fresh" in message
+    assert content(finished) == before
+
+
+def test_fresh_starts_over(finished: Path, corpus: Path, transduce: Command) -> None:
+    weights = (finished / "model.safetensors").read_bytes()
+    changes = {"training.steps": 3, "training.schedule": "linear"}
+    assert transduce(*arguments(corpus, finished, **changes), "--fresh")[0] == 0
+    assert (finished / "model.safetensors").read_bytes() != weights
+    assert [event.step for event in events(finished) if isinstance(event, Started)] == [0]
+    assert max(event.step for event in events(finished)) == 3
+    assert load_config(finished / "config.yaml").training.steps == 3
+    assert "3 steps of 300 tokens" in (finished / "README.md").read_text(encoding="utf-8")
+
+
+def test_more_steps_go_on_as_if_they_had_been_asked_for_at_first(
+    finished: Path, corpus: Path, tmp_path: Path, transduce: Command
+) -> None:
+    more = {"training.steps": STEPS + 8}
+    shutil.rmtree(finished / "data")
+    left = finished / "checkpoints" / "step-000000000030.0123456789abcdef.making"
+    left.mkdir()
+    assert transduce(*arguments(corpus, finished, **more))[0] == 0
+    assert [e.step for e in events(finished) if isinstance(e, Started)] == [0, STEPS]
+    assert f"{STEPS + 8} steps of" in (finished / "README.md").read_text(encoding="utf-8")
+    assert not left.exists()
+    assert transduce(*arguments(corpus, tmp_path / "at once", **more))[0] == 0
+    assert newest_tensors(finished) == newest_tensors(tmp_path / "at once")
+    assert (finished / "model.safetensors").read_bytes() == (
+        tmp_path / "at once" / "model.safetensors"
+    ).read_bytes()
+
+
+def test_a_recipe_with_a_preset_and_a_tsv(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transduce: Command
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a.tsv").write_text("".join(f"{p.src}\t{p.tgt}\n" for p in PAIRS), encoding="utf-8")
+    Path("mine.yaml").write_text(
+        "preset: tiny\n"
+        "data: {src: a.tsv, dev_pairs: 4}\n"
+        "model: {vocab_size: 300, n_layers: 1}\n"
+        "training: {steps: 2, batch_tokens: 200}\n"
+        "run: {device: cpu}\n"
+    )
+    code, err = transduce("train", "mine.yaml", "--seed", "3")
+    assert code == 0, err
+    config = load_model(Path("runs/mine")).config
+    assert config.model == preset_named("tiny").model.model_copy(
+        update={"vocab_size": 300, "n_layers": 1}
+    )
+    assert (config.run.seed, config.training.batch_tokens) == (3, 200)
+    assert config.training.schedule == "linear", "a budget is given"
+    assert "4 pairs held out" in Path("runs/mine/README.md").read_text(encoding="utf-8")
+    assert "preset" not in complaint(*transduce("train", "mine.yaml", "--seed", "4"))
+
+
+MISTAKES: list[tuple[list[str], str]] = [
+    (["--src", "nope.en", "--tgt", "{a.de}"], "cannot read nope.en: No such file"),
+    (["--src", "{a.en}", "--tgt", "nope.de"], "cannot read nope.de: No such file"),
+    (["--src", "{a.en}"], "a.en has no partner: give the target text too"),
+    ([], "no text to learn from: give --src and --tgt"),
+    (["nope.yaml"], "cannot read nope.yaml: No such file"),
+    (["--src", "{a.en}", "{a.de}"], "a.de is no recipe, whose name ends in .yaml"),
+    (["--preset", "tinny"], "no preset named 'tinny' (did you mean tiny?)"),
+    (["--set", "model.d_modle=3"], "unknown setting model.d_modle (did you mean model.d_model?)"),
+    (["--set", "d_model"], "write it as section.name=value"),
+    (["--set", "training="], "training must be names with values below them"),
+    (["--steps", "0"], "training.steps=0: must be greater than or equal to 1"),
+    (["--steps", "many"], "'--steps': Input should be a valid integer"),
+    (["--minutes", "nan"], "training.minutes=nan: must be"),
+    (["--device", "tpu"], "run.device='tpu'"),
+    (["--src", "{a.en}", "--tgt", "{a.de}", "--set", "model.h=3"], "does not divide"),
+    (["--src", "{a.en}", "--tgt", "{a.de}", "--held-out", "nope"], "cannot read nope"),
+]
+
+
+@pytest.mark.parametrize(("words", "message"), MISTAKES)
+def test_a_mistake_is_one_line_and_leaves_nothing(
+    words: list[str], message: str, corpus: Path, tmp_path: Path, transduce: Command
+) -> None:
+    out = tmp_path / "run"
+    named = [word.replace("{", f"{corpus}/").replace("}", "") for word in words]
+    assert message in complaint(*transduce("train", *named, "--out", str(out)))
+    assert not out.exists()
+
+
+def test_a_run_needs_a_folder(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transduce: Command
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    files = ["--src", str(corpus / "a.en"), "--tgt", str(corpus / "a.de")]
+    message = complaint(*transduce("train", *files))
+    assert message == (
+        "transduce: where to? Name a folder for the run with --out, such as runs/ende"
+    )
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_what_cannot_be_trained_is_no_run(corpus: Path, tmp_path: Path, transduce: Command) -> None:
+    out = tmp_path / "run"
+    short = {"model.max_positions": 3}
+    message = complaint(*transduce(*arguments(corpus, out, **short)))
+    assert "model.max_positions=3: every pair of the text is longer" in message
+    assert {path.name for path in out.iterdir()} == {"data"}
+    assert transduce(*arguments(corpus, out, **{"training.steps": 1}))[0] == 0
+
+
+def test_somebody_elses_folder_is_left_alone(
+    corpus: Path, tmp_path: Path, transduce: Command
+) -> None:
+    (tmp_path / "README.md").write_text("my project")
+    message = complaint(*transduce(*arguments(corpus, tmp_path), "--fresh"))
+    assert "is not the folder of a run but holds README.md" in message
+    assert content(tmp_path) == {"README.md": b"my project"}
+
+
+def test_a_folder_in_which_another_process_trains_is_left_alone(
+    finished: Path, corpus: Path, transduce: Command
+) -> None:
+    before = content(finished)
+    with RunFolder(finished).locked():
+        message = complaint(*transduce(*arguments(corpus, finished), "--fresh"))
+    assert "another process is training in" in message
+    assert content(finished) == before
+
+
+def test_text_that_changed_since_is_named(tmp_path: Path, transduce: Command) -> None:
+    corpus, out = write_corpus(tmp_path / "corpus"), tmp_path / "run"
+    one_step = arguments(corpus, out, **{"training.steps": 1})
+    assert transduce(*one_step)[0] == 0
+    for name in ("a.en", "a.de"):
+        with (corpus / name).open("a") as text:
+            text.write("One more.\n")
+    message = complaint(*transduce(*one_step))
+    names = f"{corpus / 'a.en'}, {corpus / 'a.de'}"
+    assert f"{out} began with other data: {names} changed since; bring it back" in message
+
+
+def test_settings_changed_by_hand_are_noticed(finished: Path, transduce: Command) -> None:
+    config = finished / "config.yaml"
+    config.write_text(config.read_text().replace("  d_ff: 32", "  d_ff: 64"))
+    (finished / "README.md").unlink()
+    message = complaint(*transduce("train", "--out", str(finished)))
+    assert "a checkpoint is not of this model" in message
+    assert "if config.yaml was changed, change it back" in message
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_stopped_by_the_user_it_keeps_the_step_it_is_at(
+    number: signal.Signals, corpus: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    never: dict[str, Any] = {"training.steps": 10**6, "run.checkpoint_steps": 10**6}
+    command = [sys.executable, "-m", "transduce", *arguments(corpus, out, **never)]
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("step 0 "):  # the first checkpoint: from here on it trains
+                break
+        process.send_signal(number)
+        errors = process.stderr.read()
+    assert process.returncode == 128 + number, errors
+    assert errors.splitlines()[-1] == "Stopped. The same command goes on from here."
+    newest = Checkpoints(out / "checkpoints", keep_last=1, keep_best=1).newest()
+    assert newest is not None
+    assert newest.step == events(out)[-1].step > 0
+    assert not (out / "README.md").exists()
+    assert not (out / "model.safetensors").exists()

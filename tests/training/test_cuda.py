@@ -1,0 +1,85 @@
+"""Training on a GPU: the same numbers, in the precision that was chosen."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import torch
+
+from tests.training.runs import config, setup
+from transduce.models.build import build_model
+from transduce.training.distributed import Processes
+from transduce.training.events import Event, MemoryLowered, Stepped
+from transduce.training.learner import Learner
+from transduce.training.loop import train
+from transduce.training.machine import Machine, choose_machine
+
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+]
+CUDA, CPU = torch.device("cuda", 0), torch.device("cpu")
+
+
+def losses(machine: Machine, steps: int = 30) -> list[float]:
+    settings = config(training={"batch_tokens": 200})
+    loader = setup(Path(), settings).loader
+    learner = Learner(build_model(settings.model).to(machine.device), settings, machine)
+    made, number = [], 0
+    for epoch in range(100):
+        for share in loader.steps(epoch):
+            number += 1
+            step = learner.step(share, number=number, rate=3e-3, processes=Processes())
+            made.append(step.loss)
+            if number == steps:
+                return [loss.item() for loss in made]
+    raise AssertionError
+
+
+def test_auto_is_bf16_and_compiled_where_the_gpu_has_it() -> None:
+    machine = choose_machine(config().run)
+    assert machine == Machine(CUDA, torch.bfloat16, compiled=True)
+
+
+@pytest.mark.parametrize(
+    ("machine", "tolerance"),
+    [
+        (Machine(CUDA), 1e-3),
+        (Machine(CUDA, torch.bfloat16), 3e-2),
+        (Machine(CUDA, torch.bfloat16, compiled=True), 3e-2),
+    ],
+    ids=["float32", "bf16", "bf16 compiled"],
+)
+def test_the_losses_are_those_of_the_cpu(machine: Machine, tolerance: float) -> None:
+    on_gpu, on_cpu = losses(machine), losses(Machine(CPU))
+    assert on_gpu == pytest.approx(on_cpu, rel=tolerance)
+    assert on_gpu[-1] < on_gpu[0]
+
+
+def test_a_run_that_is_stopped_goes_on_without_a_leap(tmp_path: Path) -> None:
+    def made(folder: Path, stops: list[int]) -> dict[int, float]:
+        told: list[Event] = []
+        for stop in [*stops, 10**9]:
+            run = setup(folder, config(), tell=told.append, device="cuda")
+            asked = iter(range(stop))
+            train(replace(run, stopped=lambda asked=asked: next(asked, None) is None))  # type: ignore[misc]
+        return {event.step: event.loss for event in told if isinstance(event, Stepped)}
+
+    whole, parts = made(tmp_path / "whole", []), made(tmp_path / "parts", [15])
+    for step in (10, 30, 40):
+        assert parts[step] == pytest.approx(whole[step], rel=1e-3)
+
+
+def test_memory_that_really_runs_out_splits_the_batch(tmp_path: Path) -> None:
+    wide = {"d_model": 512, "d_ff": 16_384, "p_drop": 0.1}
+    settings = config(model=wide, training={"batch_tokens": 400_000, "steps": 3})
+    told: list[Event] = []
+    run = setup(tmp_path, settings, tell=told.append, pairs=40_000, device="cuda")
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.empty_cache()
+    torch.cuda.set_per_process_memory_fraction(6e9 / total)
+    try:
+        assert train(run) == "3 steps are made"
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert [event for event in told if isinstance(event, MemoryLowered)]
