@@ -196,6 +196,7 @@ def test_on_a_gpu_padding_is_weighted_instead_of_left_out() -> None:
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
 def test_on_a_gpu_the_host_does_not_wait() -> None:
     states, projection, targets = (t.detach().cuda() for t in problem((5, 7), 29, 8, seed=9))
     inputs = (states.float().requires_grad_(), projection.float().requires_grad_())
