@@ -2,6 +2,7 @@
 
     python benchmarks/train_throughput.py --src train.en --tgt train.de [--shape small]
         [--device cpu] [--threads 2] [--batch-tokens 4096] [--batches 8] [--rounds 9]
+        [--contenders transduce MarianMT]
 
 All train the same shape on the same batches, with dropout 0.1 where each places it: forward,
 label-smoothed loss, backward, Adam; ours by the very code of `transduce train`, the others in the
@@ -255,7 +256,7 @@ def measure(options: argparse.Namespace) -> dict[str, NDArray[np.float64]]:
             stdout=subprocess.PIPE,
             text=True,
         )
-        for name in CONTENDERS[options.device]
+        for name in options.contenders or CONTENDERS[options.device]
     }
     times: dict[str, list[list[list[float]]]] = {name: [] for name in running}
     for _ in range(1 + options.rounds):
@@ -291,6 +292,7 @@ def main() -> None:
     parser.add_argument("--batch-tokens", type=int, default=4096, help="on either side")
     parser.add_argument("--batches", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=9)
+    parser.add_argument("--contenders", nargs="+", metavar="NAME", help="instead of all")
     inner = parser.add_argument_group("used by the program when it starts itself")
     inner.add_argument("--contender")
     inner.add_argument("--store", type=Path)

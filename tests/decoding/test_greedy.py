@@ -10,7 +10,8 @@ from tests.decoding.scripted import ScriptedModel
 from tests.drawing import lengths_of, models, padded_ids, random_ids
 from transduce import build_model
 from transduce.config.schema import ModelConfig
-from transduce.decoding.greedy import answer_limits, greedy
+from transduce.decoding.answer import answer_limits
+from transduce.decoding.greedy import greedy
 from transduce.models.transformer import Transformer
 from transduce.text.special_ids import BOS_ID, EOS_ID
 

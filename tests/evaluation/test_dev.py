@@ -10,7 +10,8 @@ from transduce import build_model
 from transduce.config.schema import ModelConfig
 from transduce.data.corpus import Pair
 from transduce.data.grammar import generate
-from transduce.decoding.greedy import answer_limits, greedy
+from transduce.decoding.answer import answer_limits
+from transduce.decoding.greedy import greedy
 from transduce.errors import InputError
 from transduce.evaluation.bleu import bleu
 from transduce.evaluation.dev import DevBleu, DevScore

@@ -1,26 +1,14 @@
-"""Greedy search: the best next token, again and again. It knows only the protocol `Seq2Seq`."""
+"""Greedy search: the best next token, again and again. It knows only the protocol `Searchable`."""
 
 import torch
 from torch import Tensor
 
-from transduce.models.base import Seq2Seq, State
-from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID
-
-EXTRA_TOKENS = 50
-"""How much longer than its source a translation may be (§6.1)."""
-
-
-def answer_limits(src: Tensor, *, max_positions: int | None = None) -> Tensor:
-    """Allow each sentence of [B, S] as many tokens as it has itself, and 50 more (§6.1).
-
-    Never more than the model has positions, where it has a limit.
-    """
-    limits = (src != PAD_ID).sum(dim=1) + EXTRA_TOKENS  # [B]
-    return limits if max_positions is None else limits.clamp(max=max_positions)  # [B]
+from transduce.models.base import Searchable, State
+from transduce.text.special_ids import BOS_ID, EOS_ID
 
 
 @torch.inference_mode()
-def greedy(model: Seq2Seq[State], src: Tensor, *, max_tokens: Tensor) -> list[list[int]]:
+def greedy(model: Searchable[State], src: Tensor, *, max_tokens: Tensor) -> list[list[int]]:
     """Translate each sentence of [B, S] into at most max_tokens, [B], ids without BOS and EOS.
 
     The model is used as it is: a caller who wants no dropout puts it in eval mode.

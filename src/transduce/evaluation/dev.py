@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from transduce.data.corpus import Pair
-from transduce.decoding.greedy import EXTRA_TOKENS, answer_limits, greedy
+from transduce.decoding.answer import EXTRA_TOKENS, answer_limits
+from transduce.decoding.greedy import greedy
 from transduce.errors import InputError
 from transduce.evaluation.bleu import bleu
 from transduce.models.base import Seq2Seq, State

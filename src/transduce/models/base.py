@@ -35,16 +35,36 @@ class SearchState(Protocol):
 State = TypeVar("State", bound=SearchState)
 
 
-class Seq2Seq(Protocol[State]):
-    """A sequence-to-sequence model over one shared vocabulary."""
+class Searchable(Protocol[State]):
+    """What a search asks of a model: to read the source, and to go on token by token."""
 
-    def encode(self, src: Tensor) -> Memory:
+    def encode(self, src: Tensor) -> Any:
         """Read source ids, [B, S]."""
         ...
+
+    def start(self, memory: Any, *, max_steps: int) -> State:
+        """Return the state before the first token, with one hypothesis a sentence."""
+        ...
+
+    def step(self, last_ids: Tensor, state: State) -> tuple[Tensor, State]:
+        """Read one more token of each hypothesis, [B, k]; score the next: logits, [B, k, V].
+
+        The state that went in is spent: its memory may be that of the state that comes out.
+        To go on in two ways from one state, `select` a copy first.
+        """
+        ...
+
+
+class Seq2Seq(Searchable[State], Protocol[State]):
+    """A sequence-to-sequence model over one shared vocabulary."""
 
     @property
     def projection(self) -> Tensor:
         """The matrix, [V, d_model], that turns the decoder's states into scores (§3.4)."""
+        ...
+
+    def encode(self, src: Tensor) -> Memory:
+        """Read source ids, [B, S]."""
         ...
 
     def decode_states(self, memory: Memory, tgt_in: Tensor) -> Tensor:
@@ -56,18 +76,6 @@ class Seq2Seq(Protocol[State]):
 
     def decode(self, memory: Memory, tgt_in: Tensor) -> Tensor:
         """Score every next token after every prefix of tgt_in, [B, T]: logits, [B, T, V]."""
-        ...
-
-    def start(self, memory: Memory, *, max_steps: int) -> State:
-        """Return the state before the first token, with one hypothesis a sentence."""
-        ...
-
-    def step(self, last_ids: Tensor, state: State) -> tuple[Tensor, State]:
-        """Read one more token of each hypothesis, [B, k]; score the next: logits, [B, k, V].
-
-        The state that went in is spent: its memory may be that of the state that comes out.
-        To go on in two ways from one state, `select` a copy first.
-        """
         ...
 
 
