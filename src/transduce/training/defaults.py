@@ -34,7 +34,7 @@ def automatic_training(store: Store, given: Tree, *, on_gpu: bool) -> Tree:
     0 towards its end.
     """
     tokens = max(store.src.ids.size, store.tgt.ids.size) + len(store)
-    most = 25_000 if on_gpu else 4_096
+    most = 25_000 if on_gpu else 2_048
     batch_tokens = max(512, min(most, tokens // STEPS_PER_EPOCH))
     steps_per_epoch = max(1, tokens // batch_tokens)
     tree: Tree = {
