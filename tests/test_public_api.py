@@ -13,8 +13,10 @@ def test_the_public_names() -> None:
         "InputError",
         "Seq2Seq",
         "TransduceError",
+        "Translator",
         "__version__",
         "build_model",
+        "load",
         "load_config",
     ]
     assert all(hasattr(transduce, name) for name in transduce.__all__)

@@ -12,6 +12,7 @@ from transduce.errors import ConfigError, InputError, TransduceError
 if TYPE_CHECKING:
     from transduce.config.load import load_config
     from transduce.config.schema import Config
+    from transduce.decoding.translator import Translator, load
     from transduce.models.base import Seq2Seq
     from transduce.models.build import build_model
 
@@ -22,15 +23,19 @@ __all__ = [
     "InputError",
     "Seq2Seq",
     "TransduceError",
+    "Translator",
     "__version__",
     "build_model",
+    "load",
     "load_config",
 ]
 
 _HOME = {
     "Config": "transduce.config.schema",
     "Seq2Seq": "transduce.models.base",
+    "Translator": "transduce.decoding.translator",
     "build_model": "transduce.models.build",
+    "load": "transduce.decoding.translator",
     "load_config": "transduce.config.load",
 }
 

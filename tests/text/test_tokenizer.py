@@ -2,6 +2,7 @@ import json
 import unicodedata
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 import pytest
 import tokenizers
@@ -151,3 +152,41 @@ def test_a_long_run_without_spaces_takes_no_longer_than_its_length() -> None:
     run = "abcdefghij" * 5000
     tokenizer = learned("wordpiece")
     assert tokenizer.decode_batch(tokenizer.encode_batch([run])) == [run]
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"model": {"vocab": {"far": 1_000_000}}}, "its ids must be"),
+        ({"padding": {"pad_id": 10**6, "strategy": {"Fixed": 9}}}, "padding"),
+        ({"truncation": {"max_length": 1}}, "truncation"),
+        ({"added_tokens": {"id": 450, "content": "the"}}, "added_tokens"),
+    ],
+)
+def test_a_file_that_could_give_ids_without_an_embedding_is_refused(
+    change: dict[str, Any], named: str, tmp_path: Path
+) -> None:
+    """A stranger's model folder must not reach beyond the embedding."""
+    learned("bpe").save(tmp_path / "good.json")
+    description = json.loads((tmp_path / "good.json").read_text(encoding="utf-8"))
+    usual = {
+        "padding": {
+            "direction": "Right",
+            "pad_to_multiple_of": None,
+            "pad_type_id": 0,
+            "pad_token": "x",
+        },
+        "truncation": {"direction": "Right", "strategy": "LongestFirst", "stride": 0},
+        "added_tokens": dict.fromkeys(
+            ["single_word", "lstrip", "rstrip", "normalized", "special"], False
+        ),
+    }
+    for name, value in change.items():
+        if name == "model":
+            description["model"]["vocab"] |= value["vocab"]
+        else:
+            whole = usual[name] | value
+            description[name] = [whole] if name == "added_tokens" else whole
+    (tmp_path / "bad.json").write_text(json.dumps(description), encoding="utf-8")
+    with pytest.raises(InputError, match=named):
+        Tokenizer.load(tmp_path / "bad.json")

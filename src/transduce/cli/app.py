@@ -15,9 +15,12 @@ import transduce
 from transduce.cli.data_catalog import get_corpus, list_corpora
 from transduce.cli.data_check import check_corpus
 from transduce.cli.describe import describe
+from transduce.cli.evaluate import evaluate
 from transduce.cli.presets import presets
 from transduce.cli.runs import list_runs
+from transduce.cli.score import score
 from transduce.cli.train import train
+from transduce.cli.translate import translate
 from transduce.errors import InputError, TransduceError
 
 app = typer.Typer(
@@ -27,6 +30,9 @@ app = typer.Typer(
     rich_markup_mode=None,  # plain help: loading the renderer would double the time it takes
 )
 app.command()(train)
+app.command()(translate)
+app.command()(evaluate)
+app.command()(score)
 app.command("runs")(list_runs)
 app.command()(describe)
 app.command()(presets)

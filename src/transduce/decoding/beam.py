@@ -165,11 +165,13 @@ class _Search(Generic[State]):
         finished, live = self._finished.keep(rows), self._live.keep(rows)
         penalty = self._beam.penalty(torch.tensor(self._length, device=live.scores.device))
         unfinished = replace(live, scores=live.scores / penalty)
-        found = []
-        for row, sentence in enumerate(self.sentences[rows].tolist()):
-            answers = [*_read(finished, row, True), *_read(unfinished, row, False)]
-            found.append((sentence, answers[: self._beam.n_best]))
-        return found
+        ended, cut_off = _read(finished, is_finished=True), _read(unfinished, is_finished=False)
+        return [
+            (sentence, [*best, *others][: self._beam.n_best])
+            for sentence, best, others in zip(
+                self.sentences[rows].tolist(), ended, cut_off, strict=True
+            )
+        ]
 
     def _log_probabilities(self, logits: Tensor) -> Tensor:
         """Normalise in float32; where an answer's beginning is given, nothing else is possible."""
@@ -196,10 +198,14 @@ def _rows(tokens: Tensor, order: Tensor) -> Tensor:
     return tokens.gather(1, order[:, :, None].expand(-1, -1, tokens.size(2)))  # [B, n, T]
 
 
-def _read(hypotheses: _Hypotheses, row: int, is_finished: bool) -> list[Answer]:
-    scores, lengths = hypotheses.scores[row].tolist(), hypotheses.lengths[row].tolist()
+def _read(hypotheses: _Hypotheses, *, is_finished: bool) -> list[list[Answer]]:
+    """Bring hypotheses from the device, sentence by sentence; all at once, for it is waited for."""
+    fields = (hypotheses.scores, hypotheses.lengths, hypotheses.tokens)
     return [
-        Answer(hypotheses.tokens[row, place, :length].tolist(), score, is_finished)
-        for place, (score, length) in enumerate(zip(scores, lengths, strict=True))
-        if score > -torch.inf
+        [
+            Answer(ids[:length], score, is_finished)
+            for score, length, ids in zip(*sentence, strict=True)
+            if score > -torch.inf
+        ]
+        for sentence in zip(*(field.tolist() for field in fields), strict=True)
     ]

@@ -37,6 +37,7 @@ class Tokenizer:
     def __init__(self, backend: Backend) -> None:
         if any(backend.token_to_id(name) != special for name, special in SPECIALS.items()):
             raise InputError(f"not a vocabulary of transduce: it must start with {list(SPECIALS)}")
+        _check_ids(backend)
         self._backend = backend
         self._is_cut = isinstance(backend.model, models.WordLevel)
 
@@ -104,6 +105,22 @@ class Tokenizer:
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """Name the pieces, as the vocabulary writes them."""
         return [self._backend.id_to_token(token) or UNKNOWN for token in ids]
+
+
+def _check_ids(backend: Backend) -> None:
+    """Raise if a text could get an id that no embedding has: a file may come from anybody."""
+    ids = sorted(backend.get_vocab(with_added_tokens=True).values())
+    if ids != list(range(len(ids))):
+        raise InputError("not a vocabulary of transduce: its ids must be 0, 1, 2 and so on")
+    extras = {
+        "added_tokens": backend.get_added_tokens_decoder(),
+        "post_processor": backend.post_processor,
+        "padding": backend.padding,
+        "truncation": backend.truncation,
+    }
+    for name, extra in extras.items():
+        if extra:
+            raise InputError(f"not a vocabulary of transduce: it must have no {name}")
 
 
 def _untrained(kind: Kind, vocab_size: int) -> tuple[Backend, Any]:

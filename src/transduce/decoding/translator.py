@@ -1,0 +1,207 @@
+"""Text in, text out: the one door to a model for the command, the Python API and a server.
+
+Lines are read in windows, so that input of any size takes bounded memory. Within a window sentences
+of like length are translated together; a sentence gets the same translation alone and in any batch.
+"""
+
+import json
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from os import PathLike
+from pathlib import Path
+from typing import Any, Literal
+
+import torch
+
+from transduce.decoding.answer import Answer
+from transduce.decoding.device import choose_device
+from transduce.decoding.engine import Engine, Found, Sentence, length, log_probability, penalty
+from transduce.decoding.ensemble import Ensemble
+from transduce.decoding.lines import Line, numbered, windows
+from transduce.decoding.options import DEFAULT_OPTIONS, Alternative, Options, Translation
+from transduce.decoding.sentences import Piece, cut, join
+from transduce.errors import InputError
+from transduce.models.base import Searchable
+from transduce.models.folder import TOKENIZER, load_model
+from transduce.text.tokenizer import Tokenizer
+
+Precision = Literal["float32", "bf16"]
+Folder = str | PathLike[str]
+
+MAX_TOKENS = 250
+"""Of a piece: longer sentences are rare in training, and search in them seldom ends well."""
+LATER_PIECE = 2_654_435_769
+"""Added for each piece of a line to the line's number, so that each is drawn for by itself."""
+
+
+def load(
+    path_or_paths: Folder | Sequence[Folder],
+    device: str = "auto",
+    *,
+    precision: Precision = "float32",
+) -> "Translator":
+    """Load a model folder, or several with one vocabulary that translate as one."""
+    given = [path_or_paths] if isinstance(path_or_paths, str | PathLike) else path_or_paths
+    folders = [Path(folder) for folder in given]
+    if not folders:
+        raise InputError("no model: give at least one folder")
+    if precision not in ("float32", "bf16"):
+        raise InputError(f"precision={precision!r}: use float32 or bf16")
+    chosen = choose_device(device)
+    loaded = [load_model(folder, device=chosen) for folder in folders]
+    for folder in folders[1:]:
+        _check_one_vocabulary(folders[0], folder)
+    models = [one.model for one in loaded]
+    return Translator(
+        models[0] if len(models) == 1 else Ensemble(models),
+        loaded[0].tokenizer,
+        device=chosen,
+        max_positions=min(one.config.model.max_positions for one in loaded),
+        autocast=torch.bfloat16 if precision == "bf16" else None,
+    )
+
+
+class Translator:
+    """Translates with a model that is used as it is: `load` puts it in eval mode."""
+
+    def __init__(
+        self,
+        model: Searchable[Any],
+        tokenizer: Tokenizer,
+        *,
+        max_positions: int,
+        device: torch.device | str = "cpu",
+        autocast: torch.dtype | None = None,
+    ) -> None:
+        if max_positions < 2:
+            raise InputError(f"model.max_positions={max_positions}: no text fits with its end")
+        self.device = torch.device(device)
+        self._tokenizer = tokenizer
+        self._engine = Engine(model, self.device, max_positions, autocast)
+        self._max_positions = max_positions
+        self._max_src_tokens = min(max_positions - 1, MAX_TOKENS)  # the end takes a position too
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        options: Options = DEFAULT_OPTIONS,
+        *,
+        prefixes: Sequence[str] | None = None,
+    ) -> list[Translation]:
+        """Translate texts; `prefixes` are how their translations must begin."""
+        return list(self.stream(texts, options, prefixes=prefixes))
+
+    def stream(
+        self,
+        lines: Iterable[str],
+        options: Options = DEFAULT_OPTIONS,
+        *,
+        prefixes: Iterable[str] | None = None,
+        window: int | None = None,
+    ) -> Iterator[Translation]:
+        """Translate lines as they come, `window` of them at a time, and yield them in order."""
+        if isinstance(lines, str) or isinstance(prefixes, str):
+            raise InputError("one text where several are expected: put it into a list")
+        if prefixes is not None and options.sampling is not None:
+            raise InputError("a translation that is drawn by chance cannot be given its beginning")
+        if window is not None and window < 1:
+            raise InputError(f"a window of {window} lines: use 1 or more")
+        most = window or (512 if self.device.type == "cpu" else 8192)
+        read = windows(numbered(lines, prefixes), most=most)
+        return (translation for some in read for translation in self._translate(some, options))
+
+    def _translate(self, lines: list[Line], options: Options) -> list[Translation]:
+        encoded = self._encoded(lines)
+        sentences = [sentence for line in encoded for sentence in line.sentences]
+        found = self._engine.answer(sentences, options)
+        every_id = (answer.ids for one in found for answer in one.answers)
+        texts = iter(self._tokenizer.decode_batch(every_id))
+        said = ((one, [next(texts) for _ in one.answers]) for one in found)
+        return [_joined(line, [next(said) for _ in line.sentences], options) for line in encoded]
+
+    def _encoded(self, lines: list[Line]) -> list["_Encoded"]:
+        """Encode lines; cut those that are too long. Blank ones have nothing to translate."""
+        texts = [line.source.strip() for line in lines]
+        begins = [line.prefix if line.prefix.strip() else "" for line in lines]
+        prefixes = self._tokenizer.encode_batch(begins) if any(begins) else [[] for _ in begins]
+        ids = zip(self._tokenizer.encode_batch(texts), prefixes, strict=True)
+        encoded = []
+        for line, text, (src_ids, prefix) in zip(lines, texts, ids, strict=True):
+            if len(prefix) >= self._max_positions:
+                raise InputError(
+                    f"line {line.number + 1:,}: a prefix of {len(prefix):,} tokens, but the model "
+                    f"has {self._max_positions:,} positions"
+                )
+            pieces, rows = [Piece(text)] if text else [], [src_ids] if text else []
+            if len(src_ids) > self._max_src_tokens:
+                pieces, rows = self._cut(text)
+            sentences = [
+                Sentence(row, line.number + LATER_PIECE * place, [] if place else prefix)
+                for place, row in enumerate(rows)
+            ]
+            encoded.append(_Encoded(line.source, pieces, sentences))
+        return encoded
+
+    def _cut(self, text: str) -> tuple[list[Piece], list[list[int]]]:
+        """Cut a text into pieces that the model can read, and encode them."""
+
+        def count_tokens(texts: Sequence[str]) -> list[int]:
+            return [len(ids) for ids in self._tokenizer.encode_batch(texts)]
+
+        pieces = cut(text, max_tokens=self._max_src_tokens, count_tokens=count_tokens)
+        ids = self._tokenizer.encode_batch([piece.text for piece in pieces])
+        return pieces, [row[: self._max_src_tokens] for row in ids]
+
+
+@dataclass(frozen=True)
+class _Encoded:
+    """A line in pieces, mostly one; none if it is blank."""
+
+    source: str
+    pieces: list[Piece]
+    sentences: list[Sentence]
+
+
+def _check_one_vocabulary(one: Path, other: Path) -> None:
+    entries = [
+        json.loads((folder / TOKENIZER).read_text(encoding="utf-8")) for folder in (one, other)
+    ]
+    if entries[0] != entries[1]:
+        raise InputError(
+            f"{other / TOKENIZER} differs from {one / TOKENIZER}: models translate together only "
+            "if they share one vocabulary"
+        )
+
+
+def _joined(line: _Encoded, said: list[tuple[Found, list[str]]], options: Options) -> Translation:
+    """Put a line's pieces together: the best of each, the second best of each and so on."""
+    if not said:
+        return Translation(line.source, "", 0.0, (Alternative("", 0.0),))
+    alternatives = []
+    for rank in range(max(len(texts) for _, texts in said)):
+        chosen = [(found.answers, texts, min(rank, len(texts) - 1)) for found, texts in said]
+        text = join(line.pieces, [texts[place] for _, texts, place in chosen])
+        score = _joint_score([answers[place] for answers, _, place in chosen], options.alpha)
+        alternatives.append(Alternative(text, score))
+    return Translation(
+        line.source,
+        *alternatives[0],
+        tuple(alternatives),
+        _joint_note([found for found, _ in said]),
+        all(found.answers[0].is_finished for found, _ in said),
+    )
+
+
+def _joint_score(answers: list[Answer], alpha: float) -> float:
+    """Score several answers as one: their log-probabilities and their lengths add up."""
+    if len(answers) == 1:
+        return answers[0].score
+    total = sum(log_probability(answer, alpha) for answer in answers)
+    return total / penalty(sum(length(answer) for answer in answers), alpha)
+
+
+def _joint_note(found: list[Found]) -> str:
+    if len(found) == 1:
+        return found[0].note
+    notes = [f"piece {number}: {piece.note}" for number, piece in enumerate(found, 1) if piece.note]
+    return "; ".join([f"too long, translated in {len(found)} pieces", *notes])

@@ -1,0 +1,95 @@
+"""A model that knows a few answers to each source, each with its probability; and a real folder."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Self
+
+import torch
+from torch import Tensor
+
+from transduce.config.schema import Config, ModelConfig
+from transduce.data.grammar import generate
+from transduce.models.build import build_model
+from transduce.models.folder import LoadedModel, save_model
+from transduce.text.special_ids import EOS_ID, PAD_ID
+from transduce.text.tokenizer import Tokenizer
+
+VOCAB_SIZE = 500
+Likely = list[tuple[list[int], float]]
+"""Answers with their probabilities."""
+
+
+@dataclass(frozen=True)
+class LikelyState:
+    """The answers to each sentence, and what each of its hypotheses has said."""
+
+    answers: list[Likely]
+    said: list[list[tuple[int, ...]]]
+
+    def select(self, beams: Tensor) -> Self:
+        rows = zip(self.said, beams.tolist(), strict=True)
+        return type(self)(self.answers, [[said[beam] for beam in row] for said, row in rows])
+
+    def keep(self, sentences: Tensor) -> Self:
+        rows = sentences.tolist()
+        return type(self)([self.answers[row] for row in rows], [self.said[row] for row in rows])
+
+
+@dataclass
+class LikelyModel:
+    """Says the next token with the probability of all answers that begin so."""
+
+    answers_to: Callable[[list[int]], Likely]
+    most_sentences: int = 1_000_000  # more do not fit into its memory
+    batches: list[int] = field(default_factory=list)  # how many sentences each had
+
+    def encode(self, src: Tensor) -> list[Likely]:
+        if src.size(0) > self.most_sentences:
+            raise torch.OutOfMemoryError
+        self.batches.append(src.size(0))
+        return [
+            self.answers_to([token for token in row if token not in (PAD_ID, EOS_ID)])
+            for row in src.tolist()
+        ]
+
+    def start(self, memory: list[Likely], *, max_steps: int) -> LikelyState:
+        assert max_steps >= 1
+        return LikelyState(memory, [[()] for _ in memory])
+
+    def step(self, last_ids: Tensor, state: LikelyState) -> tuple[Tensor, LikelyState]:
+        chances = torch.zeros(*last_ids.shape, VOCAB_SIZE)
+        after = []
+        for row, said in enumerate(state.said):
+            last = last_ids[row].tolist()
+            after.append([(*before, token) for before, token in zip(said, last, strict=True)])
+            for beam, so_far in enumerate(after[-1]):
+                place = len(so_far) - 1  # it begins with BOS
+                for ids, chance in state.answers[row]:
+                    whole = [*ids, EOS_ID]
+                    if tuple(whole[:place]) == so_far[1:] and place < len(whole):
+                        chances[row, beam, whole[place]] += chance
+                if not chances[row, beam].any():  # what nobody would say
+                    chances[row, beam, EOS_ID] = 1.0
+        return chances.log(), LikelyState(state.answers, after)
+
+
+def learnt_tokenizer(seed: int = 1) -> Tokenizer:
+    texts = (text for pair in generate(500, seed=seed) for text in pair)
+    return Tokenizer.learn(texts, vocab_size=VOCAB_SIZE)
+
+
+def random_model(*, seed: int, max_positions: int = 24) -> LoadedModel:
+    """Make a model that answers with long nonsense, which seldom ends."""
+    shape = {"n_layers": 1, "d_model": 16, "d_ff": 16, "h": 2, "vocab_size": VOCAB_SIZE}
+    config = Config(model=ModelConfig.model_validate(shape | {"max_positions": max_positions}))
+    return LoadedModel(build_model(config.model, seed=seed).eval(), config, learnt_tokenizer())
+
+
+def saved(folder: Path, loaded: LoadedModel) -> Path:
+    save_model(folder, loaded)
+    return folder
+
+
+def sentences(count: int) -> Sequence[str]:
+    return [pair.src for pair in generate(count, seed=7)]
