@@ -3,15 +3,18 @@
 `pytest --hypothesis-profile explore` draws new and more examples instead.
 """
 
+import os
+
+# The tensors are small: a second thread would only wait. Also for the commands that tests start,
+# because another number of threads sums in another order, and some tests compare bits.
+os.environ["OMP_NUM_THREADS"] = "1"  # noqa: TID251
+
 import pytest
-import torch
 from hypothesis import settings
 
 settings.register_profile("default", derandomize=True, deadline=None, max_examples=40)
 settings.register_profile("explore", derandomize=False, deadline=None, max_examples=400)
 settings.load_profile("default")
-
-torch.set_num_threads(1)  # the tensors are small: a second thread would only wait
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -10,8 +10,8 @@ def keep_freed_memory() -> None:
     """Ask the C library to keep freed memory for the next request.
 
     Training on the CPU frees and takes the same large tensors at every step. glibc would give them
-    back to the system, which clears each page before it lends it again: 3 to 4 % of a step of the
-    small preset with 4,096 to 16,384 tokens. Where the library is another one, nothing is done.
+    back to the system, which clears each page before it lends it again: 5 % of a step of the small
+    preset. Where the library is another one, nothing is done.
     """
     if sys.platform != "linux":
         return
