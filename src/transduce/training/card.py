@@ -67,6 +67,8 @@ def _summary(config: Config, model: Learnable) -> str:
         f"{_side(config.data.tgt, 'target')}: {m.n_layers}+{m.n_layers} layers, d_model "
         f"{m.d_model}, d_ff {m.d_ff}, {m.h} heads, {m.norm}-norm, {m.vocab_size:,} subwords "
         f"({config.data.subwords}), {parameters:,} parameters.\n\n"
+        "Copied anywhere, `transduce translate FOLDER < in.txt` translates with it, and so does "
+        '`transduce.load("FOLDER").translate(["…"])` in Python.\n\n'
         "`model.safetensors` holds the weights, `tokenizer.json` the subwords. Nothing here is "
         "pickled: loading it runs no code."
     )
