@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from transduce.disk import replacing
 from transduce.errors import InputError
 from transduce.training.events import Event, Scored, Stepped
 from transduce.training.journal import plainly
@@ -39,13 +40,8 @@ def draw_curves(events: Sequence[Event], path: Path) -> None:
 
     figure = Figure(figsize=(10, 6.4), dpi=150, layout="constrained")
     _fill(figure, _last_made(events, Stepped), _last_made(events, Scored))
-    making = path.with_name(f"{path.name}.making")
-    with plainly(path):
-        try:
-            figure.savefig(making, format="png", backend="agg")
-            making.replace(path)
-        finally:
-            making.unlink(missing_ok=True)
+    with plainly(path), replacing(path) as making:
+        figure.savefig(making, format="png", backend="agg")
 
 
 def _last_made(events: Iterable[Event], kind: type[Measured]) -> list[Measured]:

@@ -2,9 +2,9 @@
 
 import importlib.util
 import time
+from contextlib import AbstractContextManager
 from pathlib import Path
-from types import TracebackType
-from typing import Any, Self
+from typing import Any
 
 from transduce.errors import InputError
 from transduce.training.events import Event, Scored, Stepped
@@ -16,7 +16,7 @@ def available() -> bool:
     return importlib.util.find_spec("tensorboard") is not None
 
 
-class EventFiles:
+class EventFiles(AbstractContextManager["EventFiles"]):
     """Writes the scalars of every event it is told; of its package it needs only the format.
 
     TensorBoard's own writer would do it in a thread, which dies silently when the disk is full, and
@@ -56,15 +56,7 @@ class EventFiles:
         """Let go of the file; all that was told is in it already."""
         self._file.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        fault: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self.close()
 
     def _write(self, event: Any) -> None:

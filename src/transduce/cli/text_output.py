@@ -1,12 +1,12 @@
 """Where lines go: standard output as they are made, or a file that is complete or not there."""
 
-import os
 import sys
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
+from transduce.disk import replacing
 from transduce.errors import InputError
 
 Write = Callable[[str], None]
@@ -28,25 +28,14 @@ def text_output(path: Path | None) -> Iterator[Write]:
 
 @contextmanager
 def _opened(path: Path) -> Iterator[BinaryIO]:
-    """Open a file under another name, which becomes its own when all is written.
-
-    It is always the same name, so that a killed process leaves at most one, for the next to use.
-    """
+    """Open a file that takes the place of an older one when all is written."""
     if path.exists() and not path.is_file():  # a device or a pipe is not replaced
         with path.open("wb") as stream:
             yield stream
         return
-    path = path.resolve()  # behind a link it is the file that is replaced
-    making = path.with_name(f"{path.name}.making")
-    try:
-        with making.open("wb") as stream:
-            yield stream
-            stream.flush()
-            os.fsync(stream.fileno())
-        making.replace(path)
-    finally:
-        with suppress(OSError):
-            making.unlink()
+    # Behind a link it is the file that is replaced.
+    with replacing(path.resolve()) as making, making.open("wb") as stream:
+        yield stream
 
 
 def _to_standard_output(line: str) -> None:

@@ -16,11 +16,11 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.data.atomic_folder import in_the_making, sync
 from transduce.data.cleaning import Report, Rules, Seen, Sieve, batched, sampled
 from transduce.data.corpus import Source, read_pairs, read_sentences, survey
 from transduce.data.digests import Digests
 from transduce.data.encoding import Encoder, Ids, Side, id_type
+from transduce.disk import in_the_making, sync
 from transduce.errors import InputError
 from transduce.text.tokenizer import Tokenizer
 

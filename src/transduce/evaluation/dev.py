@@ -10,7 +10,8 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from transduce.data.corpus import Pair
-from transduce.decoding.answer import EXTRA_TOKENS, answer_limits
+from transduce.decoding.answer import answer_limits
+from transduce.decoding.engine import batched
 from transduce.decoding.greedy import greedy
 from transduce.errors import InputError
 from transduce.evaluation.bleu import bleu
@@ -36,12 +37,6 @@ class DevScore:
     bleu: float
     signature: str
     hypotheses: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class _Batch:
-    sentences: list[int]  # which of the development set
-    src: Tensor  # [B, S]
 
 
 class DevBleu:
@@ -72,8 +67,8 @@ class DevBleu:
         self._tokenize = tokenize
         # Cut where the model has no more positions: a dev score skips no sentence.
         ids = tokenizer.encode_batch([pair.src for pair in pairs])
-        sources = [torch.tensor([*row[: max_positions - 1], EOS_ID]) for row in ids]
-        self._batches = list(_batched(sources, max_tokens))
+        self._sources = [torch.tensor([*row[: max_positions - 1], EOS_ID]) for row in ids]
+        self._batches = list(batched([len(row) for row in self._sources], max_tokens=max_tokens))
 
     def __call__(
         self, model: TrainedModel[State], *, stopped: Callable[[], bool] = lambda: False
@@ -84,7 +79,9 @@ class DevBleu:
             for batch in self._batches:
                 if stopped():
                     return None
-                answers |= zip(batch.sentences, self._translate(model, batch.src), strict=True)
+                rows = [self._sources[sentence] for sentence in batch]
+                src = pad_sequence(rows, batch_first=True, padding_value=PAD_ID)  # [B, S]
+                answers |= zip(batch, self._translate(model, src), strict=True)
         hypotheses = self._tokenizer.decode_batch(answers[i] for i in range(len(answers)))
         score = bleu(hypotheses, self._references, tokenize=self._tokenize)
         return DevScore(score.score, score.signature, tuple(hypotheses))
@@ -94,19 +91,6 @@ class DevBleu:
         enabled = self._autocast is not None
         with torch.autocast(self._device.type, dtype=self._autocast, enabled=enabled):
             return greedy(model, src.to(self._device), max_tokens=limits)
-
-
-def _batched(sources: Sequence[Tensor], max_tokens: int) -> Iterator[_Batch]:
-    """Group sentences of like length, the longest first: if any is too much, it is the first."""
-    by_length = sorted(range(len(sources)), key=lambda i: -len(sources[i]))
-    start = 0
-    while start < len(by_length):
-        longest = len(sources[by_length[start]])
-        count = max(1, max_tokens // (longest + longest + EXTRA_TOKENS))
-        sentences = by_length[start : start + count]
-        rows = [sources[i] for i in sentences]
-        yield _Batch(sentences, pad_sequence(rows, batch_first=True, padding_value=PAD_ID))
-        start += count
 
 
 @contextmanager

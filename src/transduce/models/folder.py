@@ -4,10 +4,9 @@ Nothing in it is pickled, so loading a stranger's model runs no code. What the s
 compared with the header of the weights before memory is taken for either.
 """
 
-import os
 import reprlib
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -20,6 +19,7 @@ from torch import Tensor
 
 from transduce.config.load import load_config, to_yaml
 from transduce.config.schema import Config, ModelConfig
+from transduce.disk import replacing
 from transduce.errors import InputError
 from transduce.models.build import assemble
 from transduce.models.safetensors_file import DTYPES, write_tensors
@@ -93,30 +93,12 @@ def load_weights(path: Path) -> dict[str, Tensor]:
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
-    """Give another name to write under, which becomes the file's own once it is on the disk.
-
-    It is always the same name, so that a killed process leaves at most one, for the next to use.
-    """
-    making = path.with_name(f"{path.name}.making")
+    """Write under another name first; if that fails, say so in one line."""
     try:
-        yield making
-        _sync(making)
-        making.replace(path)
-        _sync(path.parent)
+        with replacing(path) as making:
+            yield making
     except OSError as fault:
         raise InputError(f"cannot write {path}: {fault.strerror}") from fault
-    finally:
-        with suppress(OSError):
-            making.unlink()
-
-
-def _sync(path: Path) -> None:
-    """Wait until a file's or a folder's content is on the disk."""
-    descriptor = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 @contextmanager

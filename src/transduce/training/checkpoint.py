@@ -14,7 +14,7 @@ from typing import Any, Self
 
 from torch import Tensor
 
-from transduce.data.atomic_folder import in_the_making, sync
+from transduce.disk import in_the_making, replacing
 from transduce.errors import InputError, TransduceError
 from transduce.models.folder import WEIGHTS, load_weights, save_weights
 
@@ -189,12 +189,8 @@ def _write_state(folder: Path, progress: Progress, scores: Scores | None) -> Non
         "progress": asdict(progress),
         "scores": asdict(scores) if scores else None,
     }
-    path = folder / STATE
-    making = path.with_suffix(".making")
-    making.write_text(json.dumps(state, indent=1), encoding="utf-8")
-    sync(making)
-    making.replace(path)
-    sync(folder)
+    with replacing(folder / STATE) as making:
+        making.write_text(json.dumps(state, indent=1), encoding="utf-8")
 
 
 def _remove(folder: Path) -> None:

@@ -12,7 +12,7 @@ from transduce.training.distributed import Processes
 from transduce.training.events import Finished, Stepped
 from transduce.training.journal import read_journal
 from transduce.training.learner import dev_loss
-from transduce.training.loop import Evaluate, Setup
+from transduce.training.loop import Setup
 from transduce.training.optimiser import overwrite
 from transduce.training.prepare import Prepared
 from transduce.training.run_folder import JOURNAL, RunFolder
@@ -24,9 +24,7 @@ class _Weighed:
     weights: Mapping[str, Tensor]
 
 
-def finish(
-    setup: Setup, folder: RunFolder, prepared: Prepared, evaluate: Evaluate, reason: str
-) -> bool:
+def finish(setup: Setup, folder: RunFolder, prepared: Prepared, reason: str) -> bool:
     """Write the best of the last weights, their averages and the best checkpoint, with a card.
 
     Returns False if the user stopped it; the next sitting does it again.
@@ -34,7 +32,7 @@ def finish(
     weighed = _candidates(setup)
     best = min(weighed, key=lambda found: found.candidate.loss)
     overwrite(setup.model.state_dict(), best.weights)
-    translated = evaluate(setup.model.eval())
+    translated = setup.evaluate(setup.model.eval())
     if setup.stopped():
         return False
     newest = setup.checkpoints.newest()

@@ -5,18 +5,17 @@ import math
 import reprlib
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import asdict
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self, get_args, get_type_hints
 
-from transduce.data.atomic_folder import sync
+from transduce.disk import replacing
 from transduce.errors import InputError
 from transduce.training.events import Event, Scored
 
 
-class Journal:
+class Journal(AbstractContextManager["Journal"]):
     """Writes down every event it is told, each at once and as a line of its own."""
 
     def __init__(self, path: Path) -> None:
@@ -44,15 +43,7 @@ class Journal:
         """Let go of the file; all that was told is in it already."""
         self._file.close()
 
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        fault: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_raised: object) -> None:
         self.close()
 
 
@@ -94,18 +85,11 @@ def _line(event: Event) -> bytes:
 
 def _cut(path: Path, step: int) -> None:
     """Put a journal in this one's place that ends with `step` and with a whole line."""
-    making = path.with_name(f"{path.name}.making")
-    try:
-        with making.open("wb") as kept:
-            for _, fields, line in _whole_lines(path):
-                reached = fields.get("step")
-                if not isinstance(reached, int) or reached <= step:
-                    kept.write(line)
-        sync(making)
-        making.replace(path)
-    finally:
-        making.unlink(missing_ok=True)
-    sync(path.parent)
+    with replacing(path) as making, making.open("wb") as kept:
+        for _, fields, line in _whole_lines(path):
+            reached = fields.get("step")
+            if not isinstance(reached, int) or reached <= step:
+                kept.write(line)
 
 
 def _whole_lines(path: Path) -> Iterator[tuple[int, dict[str, Any], bytes]]:

@@ -71,11 +71,10 @@ def train(setup: Setup) -> str | None:
                 if is_due or run.progress.step % LOOK_STEPS == 0:
                     run.look()
                     run.go_back_if_lost()
-                if is_due and run.is_sound():
+                if save or stop or is_due:
                     run.save()
+                if is_due and run.is_sound() and not stop:  # else the next sitting scores first
                     run.score()
-                if stop or save:
-                    run.save()
                 if stop or run.is_interrupted:
                     return None
                 if run.ending():

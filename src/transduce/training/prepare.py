@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 from transduce.config.schema import DataConfig
-from transduce.data.atomic_folder import in_the_making, locked, sync
 from transduce.data.batching import noise
 from transduce.data.cleaning import DEFAULT_RULES, HELD_OUT, Rules, Sieve, batched, sampled
 from transduce.data.corpus import (
@@ -30,6 +29,7 @@ from transduce.data.corpus import (
 )
 from transduce.data.digests import Digests
 from transduce.data.store import Recipe, Store, open_or_build
+from transduce.disk import in_the_making, locked, sync
 from transduce.errors import ConfigError, InputError
 from transduce.text.tokenizer import Tokenizer
 

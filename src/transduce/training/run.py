@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Protocol
 
@@ -119,30 +120,28 @@ def run(
             return Outcome(folder.path, "it is finished", made_steps=False)
         stopped = stack.enter_context(listening())
         setup = _setup(replace(ready, config=config), folder, processes, stopped)
-        if processes.is_first:
-            setup.checkpoints.remove_left()
-            newest = setup.checkpoints.newest()
-            step = newest.step if newest else 0
-            journal = stack.enter_context(Journal.open(folder.path / JOURNAL, step))
-            watcher.begin(folder, config, step)
-            dev_evaluate = make_evaluate(
-                ready.prepared,
-                config,
-                ready.machine,
-                sentences=config.run.bleu_sentences,
-                stopped=stopped,
-            )
-            setup = replace(setup, tell=_both(journal, watcher), evaluate=dev_evaluate)
+        if not processes.is_first:
+            return Outcome(folder.path, train(setup), made_steps=True)
+        setup.checkpoints.remove_left()
+        newest = setup.checkpoints.newest()
+        step = newest.step if newest else 0
+        journal = stack.enter_context(Journal.open(folder.path / JOURNAL, step))
+        watcher.begin(folder, config, step)
+        evaluate = partial(make_evaluate, ready.prepared, config, ready.machine, stopped=stopped)
+        setup = replace(
+            setup,
+            tell=_both(journal, watcher),
+            evaluate=evaluate(sentences=config.run.bleu_sentences),
+        )
         reason = train(setup)
-        if reason is not None and processes.is_first:
-            everything = len(ready.prepared.dev_pairs)
-            evaluate = make_evaluate(
-                ready.prepared, config, ready.machine, sentences=everything, stopped=stopped
-            )
+        if reason is not None:
             whole_dev = _dev_batches(replace(setup.loader, rank=0, world=1), ready.prepared)
-            setup = replace(setup, dev_batches=whole_dev)
-            if not finish(setup, folder, ready.prepared, evaluate, reason):
-                reason = None
+            setup = replace(
+                setup,
+                dev_batches=whole_dev,
+                evaluate=evaluate(sentences=len(ready.prepared.dev_pairs)),
+            )
+            reason = reason if finish(setup, folder, ready.prepared, reason) else None
     return Outcome(folder.path, reason, made_steps=True)
 
 

@@ -5,7 +5,7 @@ import platform
 import shutil
 import subprocess
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
@@ -16,7 +16,7 @@ import torch
 
 from transduce.config.load import load_config, to_yaml
 from transduce.config.schema import Config, Tree, merge
-from transduce.data.atomic_folder import locked, sync
+from transduce.disk import locked, replacing
 from transduce.errors import ConfigError, InputError
 from transduce.models.folder import CONFIG, TOKENIZER, WEIGHTS
 
@@ -127,15 +127,10 @@ class RunFolder:
 
     def _write(self, name: str, text: str) -> None:
         path = self.path / name
-        making = path.with_name(f"{name}.making")
         try:
-            making.write_text(text, encoding="utf-8")
-            sync(making)
-            making.replace(path)
-            sync(self.path)
+            with replacing(path) as making:
+                making.write_text(text, encoding="utf-8")
         except OSError as fault:
-            with suppress(OSError):
-                making.unlink()
             raise InputError(f"cannot write {path}: {fault.strerror}") from fault
 
 

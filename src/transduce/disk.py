@@ -1,11 +1,11 @@
-"""A folder that is complete or not there, whatever is killed and whoever else is at it."""
+"""Files and folders that are complete or not there, whatever is killed."""
 
 import fcntl
 import os
 import secrets
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 
@@ -30,6 +30,24 @@ def in_the_making(folder: Path) -> Iterator[Path]:
             if not folder.exists():
                 making.rename(folder)
         sync(folder.parent)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """Give another name to write a file under, and make it the file's own once it is on the disk.
+
+    It is always the same name, so that a killed process leaves at most one, for the next to use:
+    a file has one writer. If writing fails, what was there before is whole.
+    """
+    making = path.with_name(f"{path.name}.making")
+    try:
+        yield making
+        sync(making)
+        making.replace(path)
+        sync(path.parent)
+    finally:
+        with suppress(OSError):
+            making.unlink()
 
 
 def sync(path: Path) -> None:
