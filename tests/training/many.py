@@ -10,8 +10,11 @@ from dataclasses import replace
 from pathlib import Path
 
 import torch
+from torch import Tensor
 
 from tests.training.runs import config, setup
+from transduce.models.base import Learnable
+from transduce.training import learner as learner_module
 from transduce.training.distributed import Place, joined
 from transduce.training.events import Event, Scored, Stepped
 from transduce.training.loop import Setup, train
@@ -60,17 +63,20 @@ def _after(steps: int) -> Callable[[], bool]:
 
 
 def _failing(run: Setup, how: str) -> Setup:
-    """Let the process die or hang in the middle of an epoch."""
+    """Let the process die or hang while it computes a gradient."""
     taken = iter(range(12))
 
-    def stopped() -> bool:
-        if next(taken, None) is None:
+    plain = learner_module._decoder_states
+
+    def failing(model: Learnable, src: Tensor, tgt_in: Tensor) -> Tensor:
+        if model.training and next(taken, None) is None:
             if how == "die":
                 os.kill(os.getpid(), signal.SIGKILL)
             time.sleep(10**6)
-        return False
+        return plain(model, src, tgt_in)
 
-    return replace(run, stopped=stopped)
+    learner_module._decoder_states = failing
+    return run
 
 
 def _write(path: Path, run: Setup, events: list[Event]) -> None:

@@ -197,3 +197,34 @@ def test_checkpoints_are_told_when_they_are_whole(tmp_path: Path) -> None:
     _, events, _ = trained(tmp_path)
     told = [event.step for event in events if isinstance(event, Saved)]
     assert told == [0, 10, 20, 30, 40]
+
+
+def test_a_dev_loss_that_is_no_number_is_the_worst(tmp_path: Path) -> None:
+    scorings = iter(range(10**6))
+
+    def poisoned(model: Learnable, src: Tensor, tgt_in: Tensor) -> Tensor:
+        bad = not model.training and next(scorings) < 3
+        return PLAIN(model, src, tgt_in) * (math.nan if bad else 1.0)
+
+    with patch.object(learner_module, "_decoder_states", poisoned):
+        run, events, _ = trained(tmp_path)
+    best = [event.step for event in events if isinstance(event, Scored) and event.best]
+    assert best
+    assert best[0] > 10
+    newest = run.checkpoints.newest()
+    assert newest is not None
+    assert newest.progress.best_loss is not None
+    assert math.isfinite(newest.progress.best_loss)
+
+
+def test_a_last_step_that_is_skipped_loses_nothing_of_those_before(tmp_path: Path) -> None:
+    calls = iter(range(10**6))
+
+    def poisoned(model: Learnable, src: Tensor, tgt_in: Tensor) -> Tensor:
+        bad = model.training and next(calls) == 36
+        return PLAIN(model, src, tgt_in) * (math.nan if bad else 1.0)
+
+    with patch.object(learner_module, "_decoder_states", poisoned):
+        run, _, ending = trained(tmp_path, training={"steps": 37})
+    assert ending == "37 steps are made"
+    assert run.checkpoints.scored()[-1].step == 37

@@ -39,6 +39,12 @@ class Processes:
         """Whether this process writes and prints."""
         return self.rank == 0
 
+    def meet(self) -> None:
+        """Wait until every process has come so far; one that does not is named."""
+        if self.world > 1:
+            with self._naming_the_lost():
+                dist.monitored_barrier(self.host_group, timedelta(seconds=self.timeout_s))
+
     def sum(self, tensor: Tensor) -> None:
         """Replace a tensor by its sum over all processes."""
         if self.world > 1:
@@ -46,16 +52,13 @@ class Processes:
                 dist.all_reduce(tensor)
 
     def agree(self, *wishes: bool, seconds: float) -> tuple[list[bool], float]:
-        """Learn of each wish whether some process has it, and the time on the first one's clock.
-
-        Notices if a process is gone or hangs.
-        """
+        """Learn of each wish whether some process has it, and the time on the first one's clock."""
         if self.world == 1:
             return list(wishes), seconds
         clock = seconds if self.is_first else 0.0
         votes = torch.tensor([*map(float, wishes), clock], dtype=torch.float64)
+        self.meet()
         with self._naming_the_lost():
-            dist.monitored_barrier(self.host_group, timedelta(seconds=self.timeout_s))
             dist.all_reduce(votes, group=self.host_group)
         *counted, time = votes.tolist()
         return [vote > 0 for vote in counted], time
@@ -152,6 +155,8 @@ def naming_the_lost(rank: int, world: int) -> Iterator[None]:
     """Turn what torch raises when another process is gone into an error that says so."""
     try:
         yield
+    except torch.OutOfMemoryError:  # a RuntimeError too, but of this process
+        raise
     except RuntimeError as lost:
         reason = str(lost).strip().splitlines()[0]
         raise LostProcessError(

@@ -1,5 +1,6 @@
 """One step of training: forward, loss, backward, and Adam (§5.3, §5.4)."""
 
+import math
 from dataclasses import dataclass
 
 import torch
@@ -47,6 +48,7 @@ class Learner:
         The loss is a mean over all target tokens, however they are dealt to batches and processes.
         """
         loss = self._gradient_in_memory(share, number, processes)
+        processes.meet()
         totals = torch.stack([loss])
         processes.sum(totals)
         processes.sum(self._gradients.flat)
@@ -126,7 +128,10 @@ def _decoder_states(model: Learnable, src: Tensor, tgt_in: Tensor) -> Tensor:
 def dev_loss(
     model: Learnable, batches: list[Batch], machine: Machine, processes: Processes
 ) -> float:
-    """Return the loss without smoothing, in nats a target token, over all processes' batches."""
+    """Return the loss without smoothing, in nats a target token, over all processes' batches.
+
+    One that is not a number is infinite: no other is worse.
+    """
     model.eval()
     totals = torch.zeros(2, device=machine.device)
     for batch in batches:
@@ -137,7 +142,7 @@ def dev_loss(
         totals += torch.stack([nll, torch.full_like(nll, batch.tgt_tokens)])
     processes.sum(totals)
     loss, tokens = totals.tolist()
-    return float(loss / tokens)
+    return float(loss / tokens) if math.isfinite(loss) else math.inf
 
 
 def _padded(batch: Batch) -> int:

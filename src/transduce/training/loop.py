@@ -256,8 +256,11 @@ class _Run:
         self._setup.tell(WentBack(self.progress.step, to=to, batches=batches))
 
     def is_sound(self) -> bool:
-        """Whether the last step could be taken: if not, the weights themselves may be spoilt."""
-        return self.progress.skipped_in_a_row == 0
+        """Whether the last step could be taken: if not, the weights themselves may be spoilt.
+
+        At the end they are kept all the same: they are scored, and the best are taken.
+        """
+        return self.progress.skipped_in_a_row == 0 or self.ending() is not None
 
     def save(self) -> None:
         """Write a checkpoint, unless this step has one or its weights may be spoilt."""
@@ -293,7 +296,8 @@ class _Run:
         self.is_interrupted = setup.processes.from_first(setup.stopped())
         if self.is_interrupted:
             return  # perhaps in the middle of it: the next sitting scores first
-        best = self.progress.best_loss is None or loss < self.progress.best_loss
+        before = self.progress.best_loss
+        best = loss < (math.inf if before is None else before)
         self.progress = replace(
             self.progress,
             best_loss=loss if best else self.progress.best_loss,
