@@ -90,6 +90,8 @@ def main() -> None:
     parser.add_argument("--rows", type=int, default=25_000)
     parser.add_argument("--vocab-size", type=int, default=37_000)
     parser.add_argument("--d-model", type=int, default=512)
+    devices = ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]
+    parser.add_argument("--devices", nargs="+", default=devices)
     inner = parser.add_argument_group("used by the program when it starts itself")
     inner.add_argument("--device")
     inner.add_argument("--loss", choices=LOSSES)
@@ -98,7 +100,7 @@ def main() -> None:
         print(peak(options))
         return
     worst = 0.0
-    for device in ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]:
+    for device in options.devices:
         number = 2 if device == "cuda" else 4
         logits = number * options.rows * options.vocab_size
         gradients = 4 * options.d_model * (options.rows + options.vocab_size)

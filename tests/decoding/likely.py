@@ -20,20 +20,26 @@ Likely = list[tuple[list[int], float]]
 """Answers with their probabilities."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class LikelyState:
     """The answers to each sentence, and what each of its hypotheses has said."""
 
     answers: list[Likely]
     said: list[list[tuple[int, ...]]]
 
-    def select(self, beams: Tensor) -> Self:
+    def select(self, beams: Tensor) -> None:
         rows = zip(self.said, beams.tolist(), strict=True)
-        return type(self)(self.answers, [[said[beam] for beam in row] for said, row in rows])
+        self.said = [[said[beam] for beam in row] for said, row in rows]
 
-    def keep(self, sentences: Tensor) -> Self:
+    def room_for(self, sentences: int, *, max_steps: int) -> Self:
+        assert max_steps >= 1
+        return type(self)([[]] * sentences, [[]] * sentences)
+
+    def take(self, other: Self, sentences: Tensor, *, steps: int) -> None:
+        assert steps >= 1
         rows = sentences.tolist()
-        return type(self)([self.answers[row] for row in rows], [self.said[row] for row in rows])
+        self.answers = [other.answers[row] for row in rows]
+        self.said = [other.said[row] for row in rows]
 
 
 @dataclass
@@ -53,17 +59,17 @@ class LikelyModel:
             for row in src.tolist()
         ]
 
-    def start(self, memory: list[Likely], *, max_steps: int) -> LikelyState:
+    def start(self, memory: list[Likely], *, hypotheses: int, max_steps: int) -> LikelyState:
         assert max_steps >= 1
-        return LikelyState(memory, [[()] for _ in memory])
+        return LikelyState(memory, [[()] * hypotheses for _ in memory])
 
-    def step(self, last_ids: Tensor, state: LikelyState) -> tuple[Tensor, LikelyState]:
+    def step(self, last_ids: Tensor, state: LikelyState, *, position: Tensor, reach: int) -> Tensor:
+        assert int(position) < reach
         chances = torch.zeros(*last_ids.shape, VOCAB_SIZE)
-        after = []
         for row, said in enumerate(state.said):
             last = last_ids[row].tolist()
-            after.append([(*before, token) for before, token in zip(said, last, strict=True)])
-            for beam, so_far in enumerate(after[-1]):
+            state.said[row] = [(*before, token) for before, token in zip(said, last, strict=True)]
+            for beam, so_far in enumerate(state.said[row]):
                 place = len(so_far) - 1  # it begins with BOS
                 for ids, chance in state.answers[row]:
                     whole = [*ids, EOS_ID]
@@ -71,7 +77,7 @@ class LikelyModel:
                         chances[row, beam, whole[place]] += chance
                 if not chances[row, beam].any():  # what nobody would say
                     chances[row, beam, EOS_ID] = 1.0
-        return chances.log(), LikelyState(state.answers, after)
+        return chances.log()
 
 
 def learnt_tokenizer(seed: int = 1) -> Tokenizer:

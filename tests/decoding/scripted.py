@@ -14,17 +14,22 @@ Script = Mapping[tuple[int, ...], list[int]]
 """What to answer to which source ids."""
 
 
-@dataclass(frozen=True)
+@dataclass
 class ScriptedState:
-    """The rest of each sentence's answer."""
+    """What to answer to each sentence."""
 
-    rests: list[list[int]]
+    answers: list[list[int]]
 
-    def select(self, beams: Tensor) -> Self:
-        raise NotImplementedError
+    def select(self, beams: Tensor) -> None:
+        assert not beams.any(), "a script has one hypothesis"
 
-    def keep(self, sentences: Tensor) -> Self:
-        return type(self)([self.rests[row] for row in sentences.tolist()])
+    def room_for(self, sentences: int, *, max_steps: int) -> Self:
+        assert max_steps >= 1
+        return type(self)([[]] * sentences)
+
+    def take(self, other: Self, sentences: Tensor, *, steps: int) -> None:
+        assert steps >= 1
+        self.answers = [other.answers[row] for row in sentences.tolist()]
 
 
 @dataclass
@@ -60,15 +65,19 @@ class ScriptedModel:
     def decode(self, memory: Memory, tgt_in: Tensor) -> Tensor:
         raise NotImplementedError
 
-    def start(self, memory: Memory, *, max_steps: int) -> ScriptedState:
+    def start(self, memory: Memory, *, hypotheses: int, max_steps: int) -> ScriptedState:
+        assert hypotheses == 1
         assert max_steps >= 1
         sources = memory.states[:, :, 0].tolist()
         ids = [tuple(token for token in row if token != PAD_ID) for row in sources]
         return ScriptedState([self.script[row] for row in ids])
 
-    def step(self, last_ids: Tensor, state: ScriptedState) -> tuple[Tensor, ScriptedState]:
-        assert last_ids.shape == (len(state.rests), 1)
-        self.rows.append(len(state.rests))
-        answers = torch.tensor([(rest or [EOS_ID])[0] for rest in state.rests])
-        logits = nn.functional.one_hot(answers[:, None], self.vocab_size).float()
-        return logits, ScriptedState([rest[1:] for rest in state.rests])
+    def step(
+        self, last_ids: Tensor, state: ScriptedState, *, position: Tensor, reach: int
+    ) -> Tensor:
+        step = int(position)
+        assert step < reach
+        assert last_ids.shape == (len(state.answers), 1)
+        self.rows.append(len(state.answers))
+        tokens = torch.tensor([[*answer, *[EOS_ID] * reach][step] for answer in state.answers])
+        return 9 * nn.functional.one_hot(tokens[:, None], self.vocab_size).float()

@@ -11,12 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
 
+from tests.decoding.greedy import best_without_cache
 from tests.drawing import models, padded_ids, seeds
 from transduce.decoding.answer import Answer, answer_limits
 from transduce.decoding.beam import Beam, beam_search
 from transduce.decoding.ensemble import Ensemble
 from transduce.decoding.force import forced_scores
-from transduce.decoding.greedy import greedy
 from transduce.models.transformer import Transformer
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID
 
@@ -69,7 +69,11 @@ def test_a_wide_beam_is_exhaustive_search(model: Transformer, alpha: float, seed
 def test_a_beam_of_one_is_greedy_search(model: Transformer, src: Tensor, alpha: float) -> None:
     limits = answer_limits(src).clamp(max=20)
     found = beam_search(model, src, Beam(1, alpha), max_tokens=limits)
-    assert [answer.ids for [answer] in found] == greedy(model, src, max_tokens=limits)
+    sentences = [row[None, row != PAD_ID] for row in src]
+    assert [answer.ids for [answer] in found] == [
+        best_without_cache(model, sentence, limit)
+        for sentence, limit in zip(sentences, limits.tolist(), strict=True)
+    ]
 
 
 @given(model=models(), src=padded_ids(), size=st.integers(1, 5), alpha=alphas, data=st.data())

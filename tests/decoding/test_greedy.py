@@ -1,4 +1,4 @@
-"""Greedy search takes the best next token, for every sentence as if it were alone."""
+"""A beam of one takes the best next token, for every sentence as if it were alone."""
 
 import pytest
 import torch
@@ -6,14 +6,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
+from tests.decoding.greedy import best_without_cache, greedy
 from tests.decoding.scripted import ScriptedModel
 from tests.drawing import lengths_of, models, padded_ids, random_ids
 from transduce import build_model
 from transduce.config.schema import ModelConfig
 from transduce.decoding.answer import answer_limits
-from transduce.decoding.greedy import greedy
 from transduce.models.transformer import Transformer
-from transduce.text.special_ids import BOS_ID, EOS_ID
+from transduce.text.special_ids import EOS_ID
 
 LONGEST = 12
 
@@ -25,19 +25,6 @@ def talkative(draw: st.DrawFn) -> Transformer:
     with torch.no_grad():
         model.embedding.weight[EOS_ID] *= draw(st.sampled_from([0.0, 1.0, 2.0, 4.0]))
     return model
-
-
-@torch.no_grad()
-def best_without_cache(model: Transformer, src: Tensor, limit: int) -> list[int]:
-    """Decode the whole prefix of one sentence, [1, S], again for every token."""
-    prefix = [BOS_ID]
-    while len(prefix) <= limit:
-        logits = model.decode(model.encode(src), torch.tensor([prefix]))
-        token = int(logits[0, -1].argmax())
-        if token == EOS_ID:
-            break
-        prefix.append(token)
-    return prefix[1:]
 
 
 @given(model=talkative(), src=padded_ids(), data=st.data())
@@ -94,7 +81,7 @@ def test_the_search_knows_only_the_protocol_and_finished_sentences_leave() -> No
     model = ScriptedModel(script, vocab_size=10)
     found = greedy(model, src, max_tokens=torch.tensor([9, 9, 9, 9, 2]))
     assert found == [[7, 8, 9], [], [4] * 6, [9], [5, 5]]
-    assert model.rows == [5, 4, 2, 2, 1, 1, 1]
+    assert model.rows == [5, 5, 2, 2, 1, 1, 1]  # not one by one: leaving has its price
 
 
 def test_the_search_ends_with_its_last_sentence() -> None:

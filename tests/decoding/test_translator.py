@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pytest
 import torch
@@ -343,18 +343,17 @@ def test_a_batch_that_is_too_much_for_the_memory_is_halved() -> None:
 
 
 class OneWordState:
-    """Whether the word has been said: the same for all sentences."""
+    """Nothing to remember."""
 
-    def __init__(self, is_said: bool) -> None:
-        self.is_said = is_said
+    def select(self, beams: Tensor) -> None:
+        """Reorder nothing."""
 
-    def select(self, beams: Tensor) -> "OneWordState":
-        del beams
+    def room_for(self, sentences: int, *, max_steps: int) -> Self:
+        del sentences, max_steps
         return self
 
-    def keep(self, sentences: Tensor) -> "OneWordState":
-        del sentences
-        return self
+    def take(self, other: Self, sentences: Tensor, *, steps: int) -> None:
+        """Take nothing."""
 
 
 class OneWordModel:
@@ -363,14 +362,17 @@ class OneWordModel:
     def encode(self, src: Tensor) -> Tensor:
         return src
 
-    def start(self, memory: Tensor, *, max_steps: int) -> OneWordState:
-        del memory, max_steps
-        return OneWordState(is_said=False)
+    def start(self, memory: Tensor, *, hypotheses: int, max_steps: int) -> OneWordState:
+        del memory, hypotheses, max_steps
+        return OneWordState()
 
-    def step(self, last_ids: Tensor, state: OneWordState) -> tuple[Tensor, OneWordState]:
+    def step(
+        self, last_ids: Tensor, state: OneWordState, *, position: Tensor, reach: int
+    ) -> Tensor:
+        del state, reach
         logits = torch.zeros(*last_ids.shape, VOCAB_SIZE)
-        logits[:, :, EOS_ID if state.is_said else 100] = 20.0
-        return logits, OneWordState(is_said=True)
+        logits[:, :, EOS_ID if position else 100] = 20.0
+        return logits
 
 
 def test_input_of_any_length_is_read_window_by_window() -> None:

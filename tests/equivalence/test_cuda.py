@@ -77,13 +77,15 @@ def test_cached_steps_equal_uncached_decoding(norm: str) -> None:
     model = small_model(norm=norm).cuda().eval()
     src, tgt = sentences()
     whole = model(src, tgt)
-    state = model.start(model.encode(src), max_steps=tgt.size(1))
+    state = model.start(model.encode(src), hypotheses=3, max_steps=tgt.size(1))
     for t in range(tgt.size(1)):
-        logits, state = model.step(tgt[:, t, None].expand(-1, 1 + t % 3), state)
-        for beam in range(1 + t % 3):
+        position = torch.tensor([t], device="cuda")
+        ids = tgt[:, t, None].expand(-1, 3)
+        logits = model.step(ids, state, position=position, reach=min(t + 3, tgt.size(1)))
+        for beam in range(3):
             assert_close(logits[:, beam], whole[:, t], rtol=0, atol=1e-5)
-        beams = torch.arange(1 + (t + 1) % 3, device="cuda") % (1 + t % 3)
-        state = state.select(beams.expand(len(LENGTHS), -1))
+        beams = torch.tensor([t % 3, 0, 2], device="cuda")
+        state.select(beams.expand(len(LENGTHS), -1))
 
 
 @pytest.mark.parametrize("autocast", [False, True])

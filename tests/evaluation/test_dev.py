@@ -5,13 +5,15 @@ from collections.abc import Callable
 import pytest
 import torch
 
+from tests.decoding.greedy import best_without_cache
 from tests.decoding.scripted import ScriptedModel
 from transduce import build_model
 from transduce.config.schema import ModelConfig
 from transduce.data.corpus import Pair
 from transduce.data.grammar import generate
 from transduce.decoding.answer import answer_limits
-from transduce.decoding.greedy import greedy
+from transduce.decoding.options import Options
+from transduce.decoding.translator import Translator
 from transduce.errors import InputError
 from transduce.evaluation.bleu import bleu
 from transduce.evaluation.dev import DevBleu, DevScore
@@ -61,28 +63,26 @@ def score_of(found: DevScore | None) -> DevScore:
 def one_by_one(model: Transformer, pairs: list[Pair]) -> list[str]:
     answers = []
     for ids in TOKENIZER.encode_batch([pair.src for pair in pairs]):
-        src = torch.tensor([[*ids[: MAX_POSITIONS - 1], EOS_ID]])
-        limits = answer_limits(src, max_positions=MAX_POSITIONS)
-        answers += greedy(model, src, max_tokens=limits)
+        src = torch.tensor([[*ids, EOS_ID]])
+        limit = int(answer_limits(src, max_positions=MAX_POSITIONS)[0])
+        answers.append(best_without_cache(model, src, limit))
     return TOKENIZER.decode_batch(answers)
 
 
-def perfect(pairs: list[Pair] = PAIRS, *, max_positions: int = MAX_POSITIONS) -> ScriptedModel:
+def perfect(pairs: list[Pair] = PAIRS) -> ScriptedModel:
     """A model that knows the references by heart."""
     sources, targets = (TOKENIZER.encode_batch(texts) for texts in zip(*pairs, strict=True))
-    cut = [(*ids[: max_positions - 1], EOS_ID) for ids in sources]
-    return ScriptedModel(dict(zip(cut, targets, strict=True)), vocab_size=len(TOKENIZER))
+    script = {(*ids, EOS_ID): target for ids, target in zip(sources, targets, strict=True)}
+    return ScriptedModel(script, vocab_size=len(TOKENIZER))
 
 
 @pytest.mark.parametrize("max_tokens", [1, 500, 10**6])
 def test_every_sentence_is_translated_as_if_alone_and_in_its_place(max_tokens: int) -> None:
-    # A source of over 64 tokens and an empty one are cut and kept, not skipped.
-    pairs = [Pair(" ".join([PAIRS[0].src] * 9), "lang"), Pair("", "nichts"), *PAIRS]
     model = new_model().double().eval()
-    found = score_of(dev_set(pairs, max_tokens=max_tokens)(model))
-    assert list(found.hypotheses) == one_by_one(model, pairs)
+    found = score_of(dev_set(max_tokens=max_tokens)(model))
+    assert list(found.hypotheses) == one_by_one(model, PAIRS)
     assert len(set(found.hypotheses)) > 10
-    expected = bleu(found.hypotheses, [pair.tgt for pair in pairs])
+    expected = bleu(found.hypotheses, [pair.tgt for pair in PAIRS])
     assert (found.bleu, found.signature) == (expected.score, expected.signature)
 
 
@@ -109,12 +109,17 @@ def test_a_sentence_over_the_budget_is_a_batch_of_its_own() -> None:
     assert [count for count, _ in model.batches] == [1] * len(PAIRS)
 
 
-def test_source_and_answer_are_cut_where_the_model_has_no_more_positions() -> None:
-    model = perfect(PAIRS[:1], max_positions=4)
-    found = score_of(dev_set(PAIRS[:1], max_positions=4)(model))
-    assert model.batches == [(1, 4)]
-    (target,) = TOKENIZER.encode_batch([PAIRS[0].tgt])
-    assert list(found.hypotheses) == TOKENIZER.decode_batch([target[:4]])
+def test_what_is_scored_is_what_a_user_gets() -> None:
+    # A source of over 64 tokens is translated in pieces, and a blank one stays blank.
+    pairs = [Pair(" ".join([PAIRS[0].src] * 9), "lang"), Pair("", "nichts"), *PAIRS]
+    model = new_model().double().eval()
+    translator = Translator(model, TOKENIZER, max_positions=MAX_POSITIONS)
+    options = Options(beam=1, second_try=False)
+    expected = translator.translate([pair.src for pair in pairs], options)
+    found = score_of(dev_set(pairs)(model))
+    assert list(found.hypotheses) == [translation.text for translation in expected]
+    assert "pieces" in expected[0].note
+    assert found.hypotheses[1] == ""
 
 
 @pytest.mark.parametrize("training", [True, False])
@@ -150,12 +155,13 @@ def after(calls: int) -> Callable[[], bool]:
     return lambda: next(answers, True)
 
 
-def test_it_can_be_stopped_between_batches() -> None:
-    model = perfect()
-    assert dev_set(max_tokens=800)(model, stopped=after(2)) is None
-    assert len(model.batches) == 2
+def test_it_can_be_stopped_in_the_middle() -> None:
+    pairs = list(generate(200, seed=5))
+    model = perfect(pairs)
+    assert dev_set(pairs, max_tokens=10**6)(model, stopped=after(2)) is None
+    assert [count for count, _ in model.batches] == [64, 64]
     assert model.training
-    assert dev_set()(model, stopped=lambda: True) is None
+    assert dev_set(pairs)(model, stopped=lambda: True) is None
     assert len(model.batches) == 2
 
 

@@ -19,7 +19,8 @@ from transduce.text.special_ids import PAD_ID
 def test_the_transformer_obeys_the_protocol() -> None:
     model: Seq2Seq[TransformerState] = build_model(ModelConfig(vocab_size=VOCAB_SIZE, n_layers=1))
     memory = model.encode(torch.tensor([[5, 6]]))
-    logits, _ = model.step(torch.tensor([[2]]), model.start(memory, max_steps=1))
+    state = model.start(memory, hypotheses=1, max_steps=1)
+    logits = model.step(torch.tensor([[2]]), state, position=torch.tensor([0]), reach=1)
     assert logits.shape == (1, 1, VOCAB_SIZE)
 
 

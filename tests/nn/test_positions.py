@@ -40,19 +40,19 @@ def test_wavelengths_run_from_2_pi_towards_10000_times_2_pi() -> None:
 
 
 @pytest.mark.parametrize("kind", [SinusoidalPositions, LearnedPositions])
-@given(start=st.integers(0, 20), length=st.integers(1, 12))
-def test_rows_from_a_start_are_rows_of_the_whole_and_no_further(
-    kind: type[SinusoidalPositions | LearnedPositions], start: int, length: int
+@given(length=st.integers(1, 40), place=st.integers(0, 23))
+def test_rows_are_those_of_the_table_and_no_further(
+    kind: type[SinusoidalPositions | LearnedPositions], length: int, place: int
 ) -> None:
     positions: Positions = kind(24, 8)
     with torch.no_grad():
         positions.table.copy_(torch.randn(24, 8))
-    if start + length <= 24:
-        rows = positions(length, start=start)
-        assert torch.equal(rows, positions(24)[start : start + length])
+    assert torch.equal(positions.at(torch.tensor([place])), positions(24)[place : place + 1])
+    if length <= 24:
+        assert torch.equal(positions(length), positions.table[:length])
     else:
-        with pytest.raises(InputError, match=f"of {start + length} tokens is longer than .*=24"):
-            positions(length, start=start)
+        with pytest.raises(InputError, match=f"of {length} tokens is longer than .*=24"):
+            positions(length)
 
 
 def test_only_learned_positions_are_weights() -> None:

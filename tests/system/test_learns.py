@@ -56,11 +56,11 @@ def train(model: Transformer, task: Callable[[list[int]], list[int]]) -> None:
 
 @torch.no_grad()
 def greedy(model: Transformer, src: Tensor) -> Tensor:
-    state = model.start(model.encode(src), max_steps=LONGEST + 1)
+    state = model.start(model.encode(src), hypotheses=1, max_steps=LONGEST + 1)
     last = torch.full((src.size(0), 1), BOS_ID)
     written = []
-    for _ in range(LONGEST + 1):
-        logits, state = model.step(last, state)
+    for step in range(LONGEST + 1):
+        logits = model.step(last, state, position=torch.tensor([step]), reach=step + 1)
         last = logits.argmax(dim=-1)
         written.append(last)
     return torch.cat(written, dim=1)

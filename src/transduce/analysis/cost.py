@@ -132,5 +132,5 @@ def _storage(tensor: Tensor) -> int:
 
 def _cache_bytes(model: Transformer, ids: Tensor) -> int:
     """Sum what a search keeps of a target sentence of this length; the source takes the same."""
-    state = model.start(model.encode(ids), max_steps=ids.size(1))
+    state = model.start(model.encode(ids), hypotheses=1, max_steps=ids.size(1))
     return state.keys.nbytes + state.values.nbytes

@@ -1,19 +1,23 @@
 """Beam search (§6.1) over the protocol `Searchable` alone.
 
-A sentence keeps its k best unfinished hypotheses and its best finished ones. It is finished itself
-as soon as nothing that is still unfinished could overtake, which is proved by a bound, and then
-leaves the batch.
+A sentence keeps its k best unfinished hypotheses and its best finished ones. It is done as soon as
+nothing that is still unfinished could overtake, which is proved by a bound, and then leaves the
+batch.
 """
 
-from dataclasses import dataclass, replace
-from typing import Generic
+from dataclasses import dataclass
+from typing import Generic, Self
 
 import torch
 from torch import Tensor
 
-from transduce.decoding.answer import Answer, answer_limits, log_probabilities
+from transduce.decoding.answer import Answer, answer_limits
+from transduce.decoding.candidates import best_continuations
 from transduce.models.base import Searchable, State
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID
+
+LEAVING = 0.25
+"""The share of a batch that must be done before its sentences leave: leaving copies the others."""
 
 
 @dataclass(frozen=True)
@@ -52,160 +56,234 @@ def beam_search(
     off.
     """
     limits = answer_limits(src) if max_tokens is None else max_tokens.to(src.device)  # [B]
-    search = _Search(model, src, beam, limits, prefix)
+    search = Search.start(model, src, beam, limits, max_steps=int(limits.max()), prefix=prefix)
     results: list[list[Answer]] = [[] for _ in range(src.size(0))]
-    while search.sentences.numel():
-        search.advance()
-        done = search.done()  # [B]
-        if bool(done.any()):
-            for sentence, answers in search.answers(done):
-                results[sentence] = answers
-            search.keep(~done)
+    sentences = list(range(src.size(0)))
+    for step in range(int(limits.max())):
+        search.advance(reach=step + 1)
+        done: list[bool] = search.done.tolist()
+        if sum(done) < max(1, LEAVING * len(done)):
+            continue
+        rows = [row for row, is_done in enumerate(done) if is_done]
+        for row, answers in zip(rows, search.answers(rows), strict=True):
+            results[sentences[row]] = answers
+        others = [row for row, is_done in enumerate(done) if not is_done]
+        if not others:
+            break
+        sentences = [sentences[row] for row in others]
+        smaller = search.room_for(len(others), max_steps=search.ids.size(2))
+        smaller.take(search, others, steps=step + 1)
+        search = smaller
     return results
 
 
 @dataclass(frozen=True)
-class _Hypotheses:
-    """The best so far of B sentences, sorted; those with a score of −∞ do not exist."""
+class Search(Generic[State]):
+    """Where a search stands: B sentences with k hypotheses each, all of one length.
 
-    scores: Tensor  # [B, k], log-probabilities, or normalised by length once finished
-    tokens: Tensor  # [B, k, T]
-    lengths: Tensor  # [B, k]
+    Every tensor is written in place. How hypotheses came about is kept as what each of the k places
+    wrote at each step and which place it went on from, and read backwards at the end.
+    """
+
+    model: Searchable[State]
+    beam: Beam
+    state: State
+    limits: Tensor  # [B], how many tokens an answer may have
+    prefix: Tensor | None  # [B, P]
+    position: Tensor  # [1], the tokens of each hypothesis
+    last_ids: Tensor  # [B, k]
+    scores: Tensor  # [B, k], log-probabilities, sorted; those of −∞ do not exist
+    ids: Tensor  # [B, k, T]
+    parents: Tensor  # [B, k, T]
+    end_scores: Tensor  # [B, k], of those that are finished, with their length; sorted
+    end_lengths: Tensor  # [B, k], without the end
+    end_places: Tensor  # [B, k], from where they were finished
+    lengths: Tensor  # [B], of the hypotheses, until the sentence was done
+    done: Tensor  # [B]
 
     @classmethod
-    def none(cls, sentences: int, size: int, longest: int, device: torch.device) -> "_Hypotheses":
-        """Make room for k hypotheses that do not exist."""
-        return cls(
-            torch.full((sentences, size), -torch.inf, device=device),
-            torch.full((sentences, size, longest), PAD_ID, device=device),
-            torch.zeros((sentences, size), dtype=torch.long, device=device),
-        )
-
-    def keep(self, sentences: Tensor) -> "_Hypotheses":
-        return _Hypotheses(self.scores[sentences], self.tokens[sentences], self.lengths[sentences])
-
-    def best_of_both(self, other: "_Hypotheses") -> "_Hypotheses":
-        """Merge with others; as many stay as there were."""
-        scores = torch.cat([self.scores, other.scores], dim=1)
-        tokens = torch.cat([self.tokens, other.tokens], dim=1)
-        lengths = torch.cat([self.lengths, other.lengths], dim=1)
-        best, order = scores.topk(self.scores.size(1), dim=1)  # [B, k]
-        return _Hypotheses(best, _rows(tokens, order), lengths.gather(1, order))
-
-
-class _Search(Generic[State]):
-    """Where a search stands: B unfinished sentences with k hypotheses each, all of one length."""
-
-    def __init__(
-        self,
+    def start(
+        cls,
         model: Searchable[State],
         src: Tensor,
         beam: Beam,
         limits: Tensor,
-        prefix: Tensor | None,
-    ) -> None:
-        longest = int(limits.max())
-        count, device = src.size(0), src.device
-        self.sentences = torch.arange(count, device=device)  # which of the batch are unfinished
-        self._model, self._beam = model, beam
-        self._limits = limits
-        self._prefix = prefix
-        self._state = model.start(model.encode(src), max_steps=longest)
-        self._last_ids = torch.full((count, 1), BOS_ID, device=device)
-        self._live = _Hypotheses.none(count, beam.size, longest, device)
-        self._scores = torch.zeros(count, 1, device=device)
-        self._finished = _Hypotheses.none(count, beam.size, longest, device)
-        self._length = 0
+        *,
+        max_steps: int,
+        prefix: Tensor | None = None,
+    ) -> Self:
+        """Read the sources, [B, S]; of each sentence's hypotheses, at first only one exists."""
+        count, k, device = src.size(0), beam.size, src.device
+        scores = torch.full((count, k), -torch.inf, device=device)
+        scores[:, 0] = 0.0
+        written = torch.zeros((count, k, max_steps), dtype=torch.long, device=device)
+        return cls(
+            model,
+            beam,
+            state=model.start(model.encode(src), hypotheses=k, max_steps=max_steps),
+            limits=limits,
+            prefix=None if prefix is None or prefix.size(1) == 0 else prefix,
+            position=torch.zeros(1, dtype=torch.long, device=device),
+            last_ids=torch.full((count, k), BOS_ID, device=device),
+            scores=scores,
+            ids=written,
+            parents=written.clone(),
+            end_scores=torch.full((count, k), -torch.inf, device=device),
+            end_lengths=torch.zeros((count, k), dtype=torch.long, device=device),
+            end_places=torch.zeros((count, k), dtype=torch.long, device=device),
+            lengths=torch.zeros(count, dtype=torch.long, device=device),
+            done=limits <= 0,
+        )
 
-    def advance(self) -> None:
-        """Make every hypothesis one token longer, and sort out those that are finished by it."""
-        logits, self._state = self._model.step(self._last_ids, self._state)
-        total = self._scores[:, :, None] + self._log_probabilities(logits)  # [B, k, V]
-        vocab_size = total.size(2)
+    def advance(self, *, reach: int) -> None:
+        """Make every hypothesis one token longer, and sort out those that are finished by it.
+
+        No hypothesis has `reach` tokens yet. A sentence that is done stays as it is.
+        """
+        logits = self.model.step(
+            self.last_ids, self.state, position=self.position, reach=reach
+        )  # [B, k, V]
         # Twice as many as the beam holds: even if one of each hypothesis ends, enough go on.
-        scores, places = total.flatten(1).topk(min(2 * self._beam.size, total[0].numel()), dim=1)
-        parents, ids = places // vocab_size, places % vocab_size  # [B, 2k]
-        self._length += 1
-        best = slice(self._beam.size)  # of a hypothesis that ends, too, only the best count
-        self._collect_finished(scores[:, best], parents[:, best], ids[:, best])
-        live = scores.masked_fill(ids == EOS_ID, -torch.inf)
-        self._scores, order = live.topk(min(self._beam.size, live.size(1)), dim=1)  # [B, k]
-        parents, ids = parents.gather(1, order), ids.gather(1, order)
-        tokens = _rows(self._live.tokens, parents)
-        tokens[:, :, self._length - 1] = ids
-        self._live = _Hypotheses(self._scores, tokens, torch.full_like(ids, self._length))
-        self._state = self._state.select(parents)
-        self._last_ids = ids
+        scores, parents, ids = best_continuations(
+            logits, self.scores, 2 * self.beam.size, given=self._given()
+        )  # [B, 2k]
+        self._collect_finished(scores, parents, ids)
+        live, order = scores.masked_fill(ids == EOS_ID, -torch.inf).topk(self.beam.size, dim=1)
+        parents, ids = parents.gather(1, order), ids.gather(1, order)  # [B, k]
+        self.ids.index_copy_(2, self.position, ids[:, :, None])
+        self.parents.index_copy_(2, self.position, parents[:, :, None])
+        self.state.select(parents)
+        self.last_ids.copy_(ids)
+        self.scores.copy_(torch.where(self.done[:, None], self.scores, live))
+        self.position.add_(1)
+        self.lengths.copy_(torch.where(self.done, self.lengths, self.position))
+        self.done.logical_or_(self._is_certain())
 
-    def done(self) -> Tensor:
-        """Say of each sentence whether its best answers are certain, or its tokens used up.
+    def answers(self, rows: list[int]) -> list[list[Answer]]:
+        """Read the answers of some sentences; where too few are finished, the best unfinished."""
+        chosen = torch.tensor(rows, device=self.ids.device)
+        lengths = self.lengths[chosen, None].expand(-1, self.beam.size)  # [B, k]
+        places = torch.arange(self.beam.size, device=self.ids.device).expand_as(lengths)
+        unfinished = self.scores[chosen] / self.beam.penalty(lengths)
+        # Finished ones first, whatever their scores; both are sorted.
+        scores = torch.cat([self.end_scores[chosen], unfinished], dim=1)  # [B, 2k]
+        order = (scores > -torch.inf).sort(dim=1, descending=True, stable=True).indices
+        best = order[:, : self.beam.n_best]  # [B, n]
+        steps = int(self.position)
+        ids = _written(
+            self.ids[chosen, :, :steps],
+            self.parents[chosen, :, :steps],
+            torch.cat([self.end_lengths[chosen], lengths], dim=1).gather(1, best),
+            torch.cat([self.end_places[chosen], places], dim=1).gather(1, best),
+        )
+        fields = (scores.gather(1, best), best < self.beam.size)
+        return [
+            [
+                Answer(answer, score, is_finished)
+                for answer, score, is_finished in zip(*sentence, strict=True)
+                if score > -torch.inf
+            ]
+            for sentence in zip(ids, *(field.tolist() for field in fields), strict=True)
+        ]
+
+    def room_for(self, sentences: int, *, max_steps: int) -> Self:
+        """Take the memory for so many sentences and steps of the same kind."""
+
+        def room(like: Tensor) -> Tensor:
+            return like.new_zeros(sentences, *like.shape[1:])
+
+        written = self.ids.new_zeros(sentences, self.beam.size, max_steps)
+        return type(self)(
+            self.model,
+            self.beam,
+            self.state.room_for(sentences, max_steps=max_steps),
+            prefix=None if self.prefix is None else room(self.prefix),
+            position=torch.zeros_like(self.position),
+            ids=written,
+            parents=written.clone(),
+            **{name: room(getattr(self, name)) for name in _BY_SENTENCE},
+        )
+
+    def take(self, other: Self, sentences: list[int], *, steps: int) -> None:
+        """Become those sentences of another search after so many steps.
+
+        Where this one has room for more, the rest is done from the start.
+        """
+        spare = self.done.size(0) - len(sentences)
+        rows = torch.tensor(sentences + sentences[:1] * spare, device=self.done.device)  # [B]
+        self.state.take(other.state, rows, steps=steps)
+        self.position.copy_(other.position)
+        for name in _BY_SENTENCE:
+            getattr(self, name).copy_(getattr(other, name)[rows])
+        if self.prefix is not None and other.prefix is not None:
+            self.prefix.copy_(other.prefix[rows])
+        self.ids[:, :, :steps] = other.ids[rows, :, :steps]
+        self.parents[:, :, :steps] = other.parents[rows, :, :steps]
+        self.done[len(sentences) :] = True
+
+    def _is_certain(self) -> Tensor:
+        """Say of each sentence whether its best answers are certain, or its tokens used up, [B].
 
         A log-probability only falls, and no penalty is larger than that of the longest answer: so
         no unfinished hypothesis can end with a better score than its own by that penalty. A beam
         of one is greedy search: its first end is its answer.
         """
-        bound = self._scores.amax(dim=1) / self._beam.penalty(self._limits)  # [B]
-        worst = self._finished.scores[:, self._beam.n_best - 1]  # [B]
-        is_greedy_end = (worst > -torch.inf) if self._beam.size == 1 else False
-        return (worst >= bound) | (self._limits <= self._length) | is_greedy_end
+        bound = self.scores[:, 0] / self.beam.penalty(self.limits)  # [B]
+        worst = self.end_scores[:, self.beam.n_best - 1]  # [B]
+        is_greedy_end = (worst > -torch.inf) if self.beam.size == 1 else False
+        return (worst >= bound) | (self.limits <= self.position) | is_greedy_end
 
-    def keep(self, kept: Tensor) -> None:
-        """Drop the other sentences."""
-        rows = kept.nonzero().squeeze(1)  # [B]
-        self.sentences = self.sentences[rows]
-        self._limits, self._last_ids = self._limits[rows], self._last_ids[rows]
-        self._prefix = None if self._prefix is None else self._prefix[rows]
-        self._live, self._finished = self._live.keep(rows), self._finished.keep(rows)
-        self._scores = self._scores[rows]
-        self._state = self._state.keep(rows)
-
-    def answers(self, chosen: Tensor) -> list[tuple[int, list[Answer]]]:
-        """Read the answers of some sentences; where too few are finished, the best unfinished."""
-        rows = chosen.nonzero().squeeze(1)  # [B]
-        finished, live = self._finished.keep(rows), self._live.keep(rows)
-        penalty = self._beam.penalty(torch.tensor(self._length, device=live.scores.device))
-        unfinished = replace(live, scores=live.scores / penalty)
-        ended, cut_off = _read(finished, is_finished=True), _read(unfinished, is_finished=False)
-        return [
-            (sentence, [*best, *others][: self._beam.n_best])
-            for sentence, best, others in zip(
-                self.sentences[rows].tolist(), ended, cut_off, strict=True
-            )
-        ]
-
-    def _log_probabilities(self, logits: Tensor) -> Tensor:
-        """Normalise in float32; where an answer's beginning is given, nothing else is possible."""
-        log_p = log_probabilities(logits)  # [B, k, V]
-        if self._prefix is None or self._length >= self._prefix.size(1):
-            return log_p
-        given = self._prefix[:, self._length]  # [B]
-        is_other = torch.arange(log_p.size(2), device=given.device) != given[:, None]  # [B, V]
-        return log_p.masked_fill((is_other & (given != PAD_ID)[:, None])[:, None], -torch.inf)
+    def _given(self) -> Tensor | None:
+        """Return what the next token must be, [B], or PAD_ID; None where nothing is given."""
+        if self.prefix is None:
+            return None
+        last = self.prefix.size(1) - 1
+        given = self.prefix.index_select(1, self.position.clamp(max=last))[:, 0]
+        return given.masked_fill(self.position > last, PAD_ID)  # [B]
 
     def _collect_finished(self, scores: Tensor, parents: Tensor, ids: Tensor) -> None:
-        """Take what ends with this token among the finished, with its length in the score."""
-        length = torch.full_like(ids, self._length)
-        ended = _Hypotheses(
-            (scores / self._beam.penalty(length)).masked_fill(ids != EOS_ID, -torch.inf),
-            _rows(self._live.tokens, parents),
-            length - 1,
-        )
-        self._finished = self._finished.best_of_both(ended)
+        """Take what ends with this token among the finished, with its length in the score.
+
+        Of those that end, too, only what is among the k best counts.
+        """
+        best = slice(self.beam.size)
+        scores, parents, ids = scores[:, best], parents[:, best], ids[:, best]
+        ended = (scores / self.beam.penalty(self.position + 1)).masked_fill(
+            (ids != EOS_ID) | self.done[:, None], -torch.inf
+        )  # [B, k]
+        both, order = torch.cat([self.end_scores, ended], dim=1).topk(self.beam.size, dim=1)
+        lengths = torch.cat([self.end_lengths, self.position.expand_as(ids)], dim=1)
+        places = torch.cat([self.end_places, parents], dim=1)
+        self.end_scores.copy_(both)
+        self.end_lengths.copy_(lengths.gather(1, order))
+        self.end_places.copy_(places.gather(1, order))
 
 
-def _rows(tokens: Tensor, order: Tensor) -> Tensor:
-    """Take hypotheses of [B, k, T] by their number, [B, n]."""
-    return tokens.gather(1, order[:, :, None].expand(-1, -1, tokens.size(2)))  # [B, n, T]
+_BY_SENTENCE = (
+    "limits",
+    "last_ids",
+    "scores",
+    "end_scores",
+    "end_lengths",
+    "end_places",
+    "lengths",
+    "done",
+)
 
 
-def _read(hypotheses: _Hypotheses, *, is_finished: bool) -> list[list[Answer]]:
-    """Bring hypotheses from the device, sentence by sentence; all at once, for it is waited for."""
-    fields = (hypotheses.scores, hypotheses.lengths, hypotheses.tokens)
+def _written(
+    ids: Tensor, parents: Tensor, lengths: Tensor, places: Tensor
+) -> list[list[list[int]]]:
+    """Follow n hypotheses of each sentence, [B, n], back to their beginning.
+
+    They have so many tokens, of which the last was written in the place given.
+    """
+    tokens = ids.new_empty(*lengths.shape, ids.size(2))  # [B, n, T]
+    for step in reversed(range(ids.size(2))):
+        tokens[:, :, step] = ids[:, :, step].gather(1, places)
+        before = parents[:, :, step].gather(1, places)
+        places = torch.where(step < lengths, before, places)
     return [
-        [
-            Answer(ids[:length], score, is_finished)
-            for score, length, ids in zip(*sentence, strict=True)
-            if score > -torch.inf
-        ]
-        for sentence in zip(*(field.tolist() for field in fields), strict=True)
+        [its[:length] for its, length in zip(*sentence, strict=True)]
+        for sentence in zip(tokens.tolist(), lengths.tolist(), strict=True)
     ]

@@ -3,14 +3,18 @@
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import cached_property, partial
+from itertools import chain
+from typing import Any, Protocol
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from transduce.decoding.answer import EXTRA_TOKENS, Answer
 from transduce.decoding.beam import Beam, beam_search
 from transduce.decoding.degenerate import badness, fault_of
+from transduce.decoding.graphs import GraphedBeamSearch
 from transduce.decoding.options import WIDEST_BEAM, Options
 from transduce.decoding.sample import sample
 from transduce.models.base import Searchable
@@ -27,6 +31,19 @@ SECOND_DRAW = 2_246_822_507
 
 Its low 32 bits count: torch seeds a generator with those of a number alone.
 """
+
+BYTES_FOR_POSITION = 2**16
+"""A CUDA device's memory is divided by it: a position of a big model's cache takes 48 KiB."""
+
+
+class BeamSearch(Protocol):
+    """Beam search with a model, however it is done."""
+
+    def __call__(
+        self, src: Tensor, beam: Beam, *, max_tokens: Tensor, prefix: Tensor
+    ) -> list[list[Answer]]:
+        """Return the best answers to each sentence of [B, S]."""
+        ...
 
 
 @dataclass(frozen=True)
@@ -59,6 +76,8 @@ class Engine:
         """Answer each sentence, in the given order; what is degenerate is tried once more."""
         first = self._search_all(sentences, options)
         found = [Found(answers) for answers in first]
+        if not options.second_try:
+            return found
         again = []
         for place, (answers, sentence) in enumerate(zip(first, sentences, strict=True)):
             fault = fault_of(answers[0], sentence.ids)
@@ -108,7 +127,9 @@ class Engine:
 
     def _search(self, batch: list[Sentence], options: Options) -> list[list[Answer]]:
         src = _padded([[*sentence.ids, EOS_ID] for sentence in batch]).to(self.device)  # [B, S]
-        limits = torch.tensor([self._limit(sentence) for sentence in batch])  # [B]
+        # As many tokens as the source or the given beginning has, and 50 more (§6.1).
+        longer = [max(len(sentence.ids) + 1, len(sentence.prefix)) for sentence in batch]
+        limits = torch.tensor([min(n + EXTRA_TOKENS, self.max_positions) for n in longer])  # [B]
         enabled = self.autocast is not None
         with torch.autocast(self.device.type, dtype=self.autocast, enabled=enabled):
             if options.sampling is not None:
@@ -118,18 +139,14 @@ class Engine:
                 )
                 return [[_normalised(answer, options.alpha)] for answer in drawn]
             prefix = _padded([sentence.prefix for sentence in batch]).to(self.device)  # [B, P]
-            return beam_search(
-                self.model,
-                src,
-                options.searched(),
-                max_tokens=limits,
-                prefix=prefix if prefix.size(1) else None,
-            )
+            return self._beam_search(src, options.searched(), max_tokens=limits, prefix=prefix)
 
-    def _limit(self, sentence: Sentence) -> int:
-        """Allow as many tokens as the source or the given beginning has, and 50 more (§6.1)."""
-        longer = max(len(sentence.ids) + 1, len(sentence.prefix))
-        return min(longer + EXTRA_TOKENS, self.max_positions)
+    @cached_property
+    def _beam_search(self) -> "BeamSearch":
+        """Choose the way to search that suits the device."""
+        if self.device.type != "cuda" or self.autocast is not None:
+            return partial(beam_search, self.model)
+        return GraphedBeamSearch(self.model, max_positions=2 * batch_tokens(self.device))
 
 
 def wider(options: Options) -> Options:
@@ -140,7 +157,9 @@ def wider(options: Options) -> Options:
 
 def batch_tokens(device: torch.device) -> int:
     """Return how many positions of hypotheses a batch may have where nobody says."""
-    return 32_768 if device.type == "cpu" else 262_144
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory) // BYTES_FOR_POSITION
+    return 32_768
 
 
 def batched(lengths: Sequence[int], *, max_tokens: int) -> Iterator[list[int]]:
@@ -173,9 +192,12 @@ def penalty(tokens: int, alpha: float) -> float:
 
 
 def _padded(rows: list[list[int]]) -> Tensor:
-    longest = max(map(len, rows))
-    padded = [row + [PAD_ID] * (longest - len(row)) for row in rows]
-    return torch.tensor(padded, dtype=torch.long).view(len(rows), longest)
+    """Make one tensor of rows, [B, longest]; through numpy, which reads lists far faster."""
+    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+    padded = np.full((len(rows), lengths.max()), PAD_ID)
+    is_real = np.arange(padded.shape[1]) < lengths[:, None]
+    padded[is_real] = np.fromiter(chain.from_iterable(rows), np.int64, lengths.sum())
+    return torch.from_numpy(padded)
 
 
 def _normalised(answer: Answer, alpha: float) -> Answer:

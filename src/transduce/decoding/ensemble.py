@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from transduce.decoding.answer import log_probabilities
-from transduce.models.base import Searchable, SearchState
+from transduce.models.base import Searchable
 
 
 @dataclass(frozen=True)
@@ -18,13 +18,21 @@ class EnsembleState:
 
     states: tuple[Any, ...]
 
-    def select(self, beams: Tensor) -> Self:
+    def select(self, beams: Tensor) -> None:
         """Do to each what the search asks."""
-        return type(self)(tuple(state.select(beams) for state in self.states))
+        for state in self.states:
+            state.select(beams)
 
-    def keep(self, sentences: Tensor) -> Self:
+    def room_for(self, sentences: int, *, max_steps: int) -> Self:
+        """Take the memory for each."""
+        return type(self)(
+            tuple(state.room_for(sentences, max_steps=max_steps) for state in self.states)
+        )
+
+    def take(self, other: Self, sentences: Tensor, *, steps: int) -> None:
         """Do to each what the search asks."""
-        return type(self)(tuple(state.keep(sentences) for state in self.states))
+        for mine, its in zip(self.states, other.states, strict=True):
+            mine.take(its, sentences, steps=steps)
 
 
 class Ensemble:
@@ -38,18 +46,25 @@ class Ensemble:
         """Let each model read the source, [B, S]."""
         return [model.encode(src) for model in self._models]
 
-    def start(self, memory: list[Any], *, max_steps: int) -> EnsembleState:
+    def start(self, memory: list[Any], *, hypotheses: int, max_steps: int) -> EnsembleState:
         """Start each model."""
         pairs = zip(self._models, memory, strict=True)
-        states = tuple(model.start(its_own, max_steps=max_steps) for model, its_own in pairs)
-        return EnsembleState(states)
+        return EnsembleState(
+            tuple(
+                model.start(its_own, hypotheses=hypotheses, max_steps=max_steps)
+                for model, its_own in pairs
+            )
+        )
 
-    def step(self, last_ids: Tensor, state: EnsembleState) -> tuple[Tensor, EnsembleState]:
+    def step(
+        self, last_ids: Tensor, state: EnsembleState, *, position: Tensor, reach: int
+    ) -> Tensor:
         """Read one token of each hypothesis, [B, k]; return log mean p, which are logits too."""
-        made: list[tuple[Tensor, SearchState]] = [
-            model.step(last_ids, its_own)
-            for model, its_own in zip(self._models, state.states, strict=True)
-        ]
-        log_p = torch.stack([log_probabilities(logits) for logits, _ in made])
-        mean = log_p.logsumexp(dim=0) - math.log(len(made))  # [B, k, V]
-        return mean, EnsembleState(tuple(after for _, after in made))
+        pairs = zip(self._models, state.states, strict=True)
+        log_p = torch.stack(
+            [
+                log_probabilities(model.step(last_ids, its_own, position=position, reach=reach))
+                for model, its_own in pairs
+            ]
+        )
+        return log_p.logsumexp(dim=0) - math.log(len(self._models))  # [B, k, V]

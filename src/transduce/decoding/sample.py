@@ -41,13 +41,14 @@ def sample(
     limits = answer_limits(src) if max_tokens is None else max_tokens.to(src.device)  # [B]
     longest, count = int(limits.max()), src.size(0)
     chances = _chances(sampling.seed, numbers, longest).to(src.device)  # [B, T]
-    state = model.start(model.encode(src), max_steps=longest)
+    state = model.start(model.encode(src), hypotheses=1, max_steps=longest)
+    position = torch.zeros(1, dtype=torch.long, device=src.device)
     last_ids = torch.full((count, 1), BOS_ID, device=src.device)  # [B, 1]
     sentences = torch.arange(count, device=src.device)
     ids: list[list[int]] = [[] for _ in range(count)]
     scores, ended = [0.0] * count, [False] * count
     for step in range(longest):
-        logits, state = model.step(last_ids, state)
+        logits = model.step(last_ids, state, position=position.fill_(step), reach=step + 1)
         log_p = log_probabilities(logits[:, 0])  # [B, V]
         drawn = _drawn(log_p, sampling, chances[sentences, step])  # [B]
         gains = log_p.gather(1, drawn[:, None])[:, 0].tolist()
@@ -60,7 +61,10 @@ def sample(
         if goes_on.numel() == 0:
             break
         last_ids, sentences = drawn[goes_on, None], sentences[goes_on]
-        state = state.keep(goes_on)
+        if goes_on.numel() < drawn.numel():
+            smaller = state.room_for(goes_on.numel(), max_steps=longest)
+            smaller.take(state, goes_on, steps=step + 1)
+            state = smaller
     return [Answer(*found) for found in zip(ids, scores, ended, strict=True)]
 
 

@@ -51,13 +51,13 @@ def load(
     loaded = [load_model(folder, device=chosen) for folder in folders]
     for folder in folders[1:]:
         _check_one_vocabulary(folders[0], folder)
-    models = [one.model for one in loaded]
+    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
+    models = [one.model.to(dtype) for one in loaded]
     return Translator(
         models[0] if len(models) == 1 else Ensemble(models),
         loaded[0].tokenizer,
         device=chosen,
         max_positions=min(one.config.model.max_positions for one in loaded),
-        autocast=torch.bfloat16 if precision == "bf16" else None,
     )
 
 

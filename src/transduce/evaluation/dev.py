@@ -3,24 +3,20 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
-from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from transduce.data.corpus import Pair
-from transduce.decoding.answer import answer_limits
-from transduce.decoding.engine import batched
-from transduce.decoding.greedy import greedy
+from transduce.decoding.options import Options
+from transduce.decoding.translator import Translator
 from transduce.errors import InputError
 from transduce.evaluation.bleu import bleu
-from transduce.models.base import Seq2Seq, State
-from transduce.text.special_ids import EOS_ID, PAD_ID
+from transduce.models.base import Searchable, State
 from transduce.text.tokenizer import Tokenizer
 
 
-class TrainedModel(Seq2Seq[State], Protocol[State]):
+class TrainedModel(Searchable[State], Protocol[State]):
     """A model that behaves differently while it is trained, as modules of torch do."""
 
     training: bool
@@ -40,11 +36,7 @@ class DevScore:
 
 
 class DevBleu:
-    """Translates the sources of a development set greedily and compares with its targets.
-
-    Sentences of like length are translated together: as many as fit into max_tokens, where a
-    sentence takes the padded source and the longest translation that it may get.
-    """
+    """Translates a development set as every user of the model would, only greedily."""
 
     def __init__(
         self,
@@ -59,38 +51,32 @@ class DevBleu:
     ) -> None:
         if not pairs:
             raise InputError("the development set is empty: give at least one sentence pair")
-        self._tokenizer = tokenizer
-        self._references = [pair.tgt for pair in pairs]
-        self._device = torch.device(device)
-        self._max_positions = max_positions
-        self._autocast = autocast
+        self._pairs = pairs
         self._tokenize = tokenize
-        # Cut where the model has no more positions: a dev score skips no sentence.
-        ids = tokenizer.encode_batch([pair.src for pair in pairs])
-        self._sources = [torch.tensor([*row[: max_positions - 1], EOS_ID]) for row in ids]
-        self._batches = list(batched([len(row) for row in self._sources], max_tokens=max_tokens))
+        self._options = Options(beam=1, second_try=False, max_batch_tokens=max_tokens)
+        self._translator: Callable[[Searchable[Any]], Translator] = lambda model: Translator(
+            model, tokenizer, max_positions=max_positions, device=device, autocast=autocast
+        )
+        # In the order of their lengths, so that a part of them makes full batches.
+        self._order = sorted(range(len(pairs)), key=lambda place: len(pairs[place].src))
+        self._at_once = 64 if torch.device(device).type == "cpu" else 4096
 
     def __call__(
         self, model: TrainedModel[State], *, stopped: Callable[[], bool] = lambda: False
     ) -> DevScore | None:
-        """Score a model; None if `stopped` said so between two batches."""
-        answers: dict[int, list[int]] = {}
+        """Score a model; None if `stopped` said so in the middle."""
+        sources = [self._pairs[place].src for place in self._order]
+        hypotheses = [""] * len(sources)
         with _in_use(model):
-            for batch in self._batches:
-                if stopped():
+            translations = self._translator(model).stream(
+                sources, self._options, window=self._at_once
+            )
+            for number, place in enumerate(self._order):
+                if number % self._at_once == 0 and stopped():
                     return None
-                rows = [self._sources[sentence] for sentence in batch]
-                src = pad_sequence(rows, batch_first=True, padding_value=PAD_ID)  # [B, S]
-                answers |= zip(batch, self._translate(model, src), strict=True)
-        hypotheses = self._tokenizer.decode_batch(answers[i] for i in range(len(answers)))
-        score = bleu(hypotheses, self._references, tokenize=self._tokenize)
+                hypotheses[place] = next(translations).text
+        score = bleu(hypotheses, [pair.tgt for pair in self._pairs], tokenize=self._tokenize)
         return DevScore(score.score, score.signature, tuple(hypotheses))
-
-    def _translate(self, model: Seq2Seq[State], src: Tensor) -> list[list[int]]:
-        limits = answer_limits(src, max_positions=self._max_positions)
-        enabled = self._autocast is not None
-        with torch.autocast(self._device.type, dtype=self._autocast, enabled=enabled):
-            return greedy(model, src.to(self._device), max_tokens=limits)
 
 
 @contextmanager

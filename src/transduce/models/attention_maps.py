@@ -6,7 +6,6 @@ import torch
 from torch import Tensor
 
 from transduce.models.transformer import Transformer
-from transduce.models.transformer_state import TransformerState
 from transduce.nn.attention import AttentionRecorder
 
 
@@ -17,14 +16,6 @@ class AttentionMaps:
     encoder: Tensor  # [N, B, h, S, S]
     decoder: Tensor  # [N, B, h, T, T]
     cross: Tensor  # [N, B, h, T, S]
-
-
-@dataclass(frozen=True)
-class StepMaps:
-    """The weights with which one step looked at the t tokens so far and at the source."""
-
-    decoder: Tensor  # [N, B*k, h, 1, t]
-    cross: Tensor  # [N, B*k, h, 1, S]
 
 
 def attention_maps(model: Transformer, src: Tensor, tgt_in: Tensor) -> AttentionMaps:
@@ -38,14 +29,3 @@ def attention_maps(model: Transformer, src: Tensor, tgt_in: Tensor) -> Attention
         decoder=torch.stack(writing.weights[0::2]),
         cross=torch.stack(writing.weights[1::2]),
     )
-
-
-def step_with_maps(
-    model: Transformer, last_ids: Tensor, state: TransformerState
-) -> tuple[Tensor, TransformerState, StepMaps]:
-    """Do `model.step` and return its weights too, a row for each hypothesis."""
-    recorder = AttentionRecorder()
-    logits, after = model.step(last_ids, state, attend=recorder)
-    cross = torch.stack(recorder.weights[1::2])  # [N, B, h, k, S]
-    by_hypothesis = cross.transpose(2, 3).flatten(1, 2)[:, :, :, None]  # [N, B*k, h, 1, S]
-    return logits, after, StepMaps(decoder=torch.stack(recorder.weights[0::2]), cross=by_hypothesis)

@@ -2,7 +2,7 @@
 
 Training reads whole sentences: `encode`, then `decode` with the target shifted right.
 Search goes token by token: `start`, then `step` with the last token of each hypothesis, and
-`select` and `keep` on the state in between.
+`select` on the state in between.
 """
 
 from collections.abc import Iterator
@@ -21,14 +21,22 @@ class Memory:
 
 
 class SearchState(Protocol):
-    """What a decoder remembers of B source sentences with k hypotheses each."""
+    """What a decoder remembers of B source sentences with k hypotheses each.
 
-    def select(self, beams: Tensor) -> Self:
+    Its memory is taken once and written in place: no step waits for the device or for memory, and
+    a step can be recorded once and played again.
+    """
+
+    def select(self, beams: Tensor) -> None:
         """Make hypothesis beams[b, j] of sentence b its new j-th; some may repeat, some drop."""
         ...
 
-    def keep(self, sentences: Tensor) -> Self:
-        """Keep only these sentences, in this order: the others are finished."""
+    def room_for(self, sentences: int, *, max_steps: int) -> Self:
+        """Take the memory for so many sentences and steps of the same kind."""
+        ...
+
+    def take(self, other: Self, sentences: Tensor, *, steps: int) -> None:
+        """Become those sentences of another state, which has read so many tokens."""
         ...
 
 
@@ -42,15 +50,16 @@ class Searchable(Protocol[State]):
         """Read source ids, [B, S]."""
         ...
 
-    def start(self, memory: Any, *, max_steps: int) -> State:
-        """Return the state before the first token, with one hypothesis a sentence."""
+    def start(self, memory: Any, *, hypotheses: int, max_steps: int) -> State:
+        """Return the state before the first token, with so many hypotheses a sentence."""
         ...
 
-    def step(self, last_ids: Tensor, state: State) -> tuple[Tensor, State]:
+    def step(self, last_ids: Tensor, state: State, *, position: Tensor, reach: int) -> Tensor:
         """Read one more token of each hypothesis, [B, k]; score the next: logits, [B, k, V].
 
-        The state that went in is spent: its memory may be that of the state that comes out.
-        To go on in two ways from one state, `select` a copy first.
+        `position`, [1], lies on the device: how many tokens each hypothesis has read before. It is
+        less than `reach`, which says how far back a step must look: positions from there on are
+        not yet written.
         """
         ...
 

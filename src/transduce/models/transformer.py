@@ -66,24 +66,32 @@ class DecoderLayer(nn.Module):
         x = self.add_norm_3(x, self.feed_forward)
         return x
 
-    def step(self, x: Tensor, state: TransformerState, *, layer: int, attend: Attend) -> Tensor:
+    def step(self, x: Tensor, state: TransformerState, place: "Place", *, layer: int) -> Tensor:
         """Do the same for one position of each hypothesis, [B, k, d_model], from what is kept."""
 
         def look_back(x: Tensor) -> Tensor:
-            rows = x.flatten(0, 1)[:, None]  # [B*k, 1, d_model]
-            k, v = state.append(layer, *self.self_attention.keys_values(rows))
-            context = self.self_attention.query(rows, k, v, attend=attend)  # [B*k, 1, d_model]
-            return context.view_as(x)  # [B, k, d_model]
+            kept = self.self_attention.keys_values(x)
+            k, v = state.append(layer, *kept, place.position, reach=place.reach)
+            return self.self_attention.query(x, k, v, allowed=place.allowed, attend=place.attend)
 
         def look_at_memory(x: Tensor) -> Tensor:  # one sentence's hypotheses are k queries to it
             k, v = state.memory_keys[layer], state.memory_values[layer]
-            allowed = state.memory_allowed
-            return self.cross_attention.query(x, k, v, allowed=allowed, attend=attend)
+            return self.cross_attention.query(x, k, v, allowed=state.memory_allowed)
 
         x = self.add_norm_1(x, look_back)
         x = self.add_norm_2(x, look_at_memory)
         x = self.add_norm_3(x, self.feed_forward)
         return x
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a search stands: what every layer of a step needs to know."""
+
+    position: Tensor  # of one element, on the device
+    reach: int
+    allowed: Tensor | None
+    attend: Attend
 
 
 class Transformer(nn.Module):
@@ -142,22 +150,29 @@ class Transformer(nn.Module):
         """The matrix that turns states into scores, [V, d_model]: the embedding's own (§3.4)."""
         return self.embedding.weight
 
-    def start(self, memory: Memory, *, max_steps: int) -> TransformerState:
+    def start(self, memory: Memory, *, hypotheses: int, max_steps: int) -> TransformerState:
         """Compute the keys and values of the source once, for all hypotheses and all steps."""
+        self.positions.check(max_steps)
         pairs = [layer.cross_attention.keys_values(memory.states) for layer in self.decoder]
         keys, values = zip(*pairs, strict=True)
         return TransformerState.before_first_token(
-            torch.stack(keys), torch.stack(values), memory.allowed, max_steps=max_steps
+            torch.stack(keys),
+            torch.stack(values),
+            memory.allowed,
+            hypotheses=hypotheses,
+            max_steps=max_steps,
         )
 
     def step(
-        self, last_ids: Tensor, state: TransformerState, *, attend: Attend = attend_fused
-    ) -> tuple[Tensor, TransformerState]:
-        """Read one token of each hypothesis, [B, k]; score the next. The old state is spent."""
-        x = self._embed(last_ids, self.positions(1, start=state.length))  # [B, k, d_model]
+        self, last_ids: Tensor, state: TransformerState, *, position: Tensor, reach: int
+    ) -> Tensor:
+        """Read one token of each hypothesis, [B, k]; score the next: logits, [B, k, V]."""
+        state.lengthen(position)
+        place = Place(position, reach, *state.look_back(position, reach=reach))
+        x = self._embed(last_ids, self.positions.at(position))  # [B, k, d_model]
         for index, layer in enumerate(self.decoder):
-            x = layer.step(x, state, layer=index, attend=attend)
-        return self.embedding.logits(self.decoder_norm(x)), state.advanced()
+            x = layer.step(x, state, place, layer=index)
+        return self.embedding.logits(self.decoder_norm(x))
 
     def _embed(self, ids: Tensor, positions: Tensor) -> Tensor:
         embedded: Tensor = self.dropout(self.embedding(ids) + positions)

@@ -1,82 +1,118 @@
 """What the Transformer's decoder remembers between two steps of a search."""
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Self
 
 import torch
 from torch import Tensor
 
+from transduce.nn.attention import Attend, attend_fused
+from transduce.nn.device import MAX_QUERIES, runs_kernels
+
 
 @dataclass(frozen=True)
 class TransformerState:
-    """Keys and values of all N decoder layers.
+    """Keys and values of all N decoder layers, for k hypotheses of each of B sentences.
 
     The encoder's are there once a sentence, however many hypotheses look at them. The decoder's own
-    are written into memory that is taken once, for the longest answer; the first `length` positions
-    are filled.
+    stay where they were written: at each position a sentence has k places, one for each hypothesis
+    of that time, and `past` says from which of them each hypothesis of today descends, or −1 where
+    nothing is written yet. So to reorder hypotheses is to move a small table.
     """
 
     memory_keys: Tensor  # [N, B, h, S, d_k]
     memory_values: Tensor  # [N, B, h, S, d_v]
     memory_allowed: Tensor  # [B, 1, 1, S]
-    keys: Tensor  # [N, B*k, h, max_steps, d_k]
-    values: Tensor  # [N, B*k, h, max_steps, d_v]
-    length: int = 0
+    keys: Tensor  # [N, B, h, max_steps, k, d_k]
+    values: Tensor  # [N, B, h, max_steps, k, d_v]
+    past: Tensor  # [B, k, max_steps]
 
     @classmethod
     def before_first_token(
-        cls, memory_keys: Tensor, memory_values: Tensor, memory_allowed: Tensor, *, max_steps: int
+        cls,
+        memory_keys: Tensor,
+        memory_values: Tensor,
+        memory_allowed: Tensor,
+        *,
+        hypotheses: int,
+        max_steps: int,
     ) -> Self:
-        """Take the memory for up to max_steps tokens of one hypothesis a sentence."""
+        """Take the memory for up to max_steps tokens of each hypothesis."""
         n_layers, sentences, h, _, d_k = memory_keys.shape
-        d_v = memory_values.size(-1)
+        slots = (n_layers, sentences, h, max_steps, hypotheses)
+        past = (sentences, hypotheses, max_steps)
         return cls(
             memory_keys,
             memory_values,
             memory_allowed,
-            keys=memory_keys.new_empty(n_layers, sentences, h, max_steps, d_k),
-            values=memory_values.new_empty(n_layers, sentences, h, max_steps, d_v),
+            # Zeros: what nobody looks at must still be a number.
+            keys=memory_keys.new_zeros(*slots, d_k),
+            values=memory_values.new_zeros(*slots, memory_values.size(-1)),
+            past=torch.full(past, -1, dtype=torch.int32, device=memory_keys.device),
         )
 
-    def append(self, layer: int, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
-        """Write one position of one layer, [B*k, h, 1, …], and return all positions so far."""
-        filled = self.length + 1
-        assert filled <= self.keys.size(3), (
-            f"started for {self.keys.size(3)} steps, asked for {filled}"
+    def lengthen(self, position: Tensor) -> None:
+        """Give every hypothesis its own place at this position."""
+        itself = torch.arange(self.past.size(1), dtype=torch.int32, device=self.past.device)
+        self.past.index_copy_(2, position, itself[:, None].expand_as(self.past[:, :, :1]))
+
+    def look_back(self, position: Tensor, *, reach: int) -> tuple[Tensor | None, Attend]:
+        """Return where each hypothesis may look among the places, and how it looks there."""
+        if runs_kernels(self.keys) and self.past.size(1) <= MAX_QUERIES:
+            from transduce.nn.kernels import attend_past, survivors
+
+            places, counts = survivors(self.past, position)
+
+            def attend(q: Tensor, k: Tensor, v: Tensor, **_: object) -> Tensor:
+                return attend_past(q, k, v, self.past, places, counts)
+
+            return None, attend
+        all_places = torch.arange(self.past.size(1), device=self.past.device)
+        is_own = self.past[:, None, :, :reach, None] == all_places
+        allowed = is_own.flatten(3)  # [B, 1, k, reach*k]
+        return allowed, attend_fused
+
+    def append(
+        self, layer: int, k: Tensor, v: Tensor, position: Tensor, *, reach: int
+    ) -> tuple[Tensor, Tensor]:
+        """Write one position of one layer, [B, h, k, …]; return all, each [B, h, reach*k, …]."""
+        keys, values = self.keys[layer], self.values[layer]
+        if runs_kernels(k):
+            from transduce.nn.kernels import write_at
+
+            write_at(position, keys, values, k, v)
+        else:
+            keys.index_copy_(2, position, k[:, :, None])
+            values.index_copy_(2, position, v[:, :, None])
+        return keys[:, :, :reach].flatten(2, 3), values[:, :, :reach].flatten(2, 3)
+
+    def select(self, beams: Tensor) -> None:
+        """Reorder, repeat or drop hypotheses within each sentence; beams is [B, k]."""
+        rows = beams[:, :, None].expand_as(self.past)
+        self.past.copy_(self.past.gather(1, rows))
+
+    def room_for(self, sentences: int, *, max_steps: int) -> Self:
+        """Take the memory for so many sentences and steps of the same kind."""
+        n_layers, _, *of_keys = self.memory_keys.shape
+        of_values = self.memory_values.shape[2:]
+        return self.before_first_token(
+            self.memory_keys.new_zeros(n_layers, sentences, *of_keys),
+            self.memory_values.new_zeros(n_layers, sentences, *of_values),
+            self.memory_allowed.new_zeros(sentences, *self.memory_allowed.shape[1:]),
+            hypotheses=self.past.size(1),
+            max_steps=max_steps,
         )
-        self.keys[layer, :, :, self.length : filled] = k
-        self.values[layer, :, :, self.length : filled] = v
-        return self.keys[layer, :, :, :filled], self.values[layer, :, :, :filled]
 
-    def advanced(self) -> Self:
-        """Count the position that every layer has just written."""
-        return replace(self, length=self.length + 1)
-
-    def select(self, beams: Tensor) -> Self:
-        """Reorder, repeat or drop hypotheses within each sentence; beams is [B, k] of the new k."""
-        sentences = self.memory_keys.size(1)
-        k = self.keys.size(1) // sentences
-        firsts = torch.arange(0, sentences * k, k, device=beams.device)
-        return self._with_rows((firsts[:, None] + beams).flatten())
-
-    def keep(self, sentences: Tensor) -> Self:
-        """Drop the sentences that are not named."""
-        assert sentences.dtype == torch.long, "sentences are named by their index"
-        k = self.keys.size(1) // self.memory_keys.size(1)
-        beams = torch.arange(k, device=sentences.device)
-        kept = self._with_rows((sentences[:, None] * k + beams).flatten())
-        return replace(
-            kept,
-            memory_keys=self.memory_keys[:, sentences],
-            memory_values=self.memory_values[:, sentences],
-            memory_allowed=self.memory_allowed[sentences],
-        )
-
-    def _with_rows(self, rows: Tensor) -> Self:
-        def taken(cache: Tensor) -> Tensor:
-            n_layers, _, h, max_steps, width = cache.shape
-            reordered = cache.new_empty(n_layers, rows.numel(), h, max_steps, width)
-            reordered[:, :, :, : self.length] = cache[:, rows, :, : self.length]
-            return reordered
-
-        return replace(self, keys=taken(self.keys), values=taken(self.values))
+    def take(self, other: Self, sentences: Tensor, *, steps: int) -> None:
+        """Become those sentences of another state, which has read so many tokens."""
+        for mine, its in (
+            (self.memory_keys, other.memory_keys),
+            (self.memory_values, other.memory_values),
+            (self.keys[:, :, :, :steps], other.keys[:, :, :, :steps]),
+            (self.values[:, :, :, :steps], other.values[:, :, :, :steps]),
+        ):
+            for layer in range(mine.size(0)):  # one by one: the copy in between is that of one
+                mine[layer].copy_(its[layer][sentences])
+        self.memory_allowed.copy_(other.memory_allowed[sentences])
+        self.past.fill_(-1)
+        self.past[:, :, :steps] = other.past[sentences, :, :steps]

@@ -6,6 +6,7 @@ from typing import Protocol
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from transduce.nn.device import MAX_QUERIES, runs_kernels
 from transduce.nn.masks import causal_allowed
 
 
@@ -40,6 +41,10 @@ def attend_fused(
     p_drop: float = 0.0,
 ) -> Tensor:
     """Eq. 1 in one kernel, which never writes the weights to memory."""
+    if runs_kernels(q) and q.size(-2) <= MAX_QUERIES:
+        from transduce.nn.kernels import attend_few
+
+        return attend_few(q, k, v, allowed)
     return F.scaled_dot_product_attention(
         q, k, v, attn_mask=allowed, dropout_p=p_drop, is_causal=causal
     )  # [B, h, T, d_v]

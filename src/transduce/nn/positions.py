@@ -24,14 +24,22 @@ class Positions(nn.Module):
 
     table: Tensor  # [max_positions, d_model]
 
-    def forward(self, length: int, *, start: int = 0) -> Tensor:
-        """Return the rows for positions start … start + length − 1."""
-        if start + length > self.table.size(0):
+    def forward(self, length: int) -> Tensor:
+        """Return the rows of the first positions."""
+        self.check(length)
+        return self.table[:length]  # [T, d_model]
+
+    def check(self, length: int) -> None:
+        """Refuse more positions than there are."""
+        if length > self.table.size(0):
             raise InputError(
-                f"a sequence of {start + length} tokens is longer than "
+                f"a sequence of {length} tokens is longer than "
                 f"model.max_positions={self.table.size(0)}; cut it or raise the setting"
             )
-        return self.table[start : start + length]  # [T, d_model]
+
+    def at(self, position: Tensor) -> Tensor:
+        """Return the row of one position, [1], that lies on the device."""
+        return self.table.index_select(0, position)  # [1, d_model]
 
 
 class SinusoidalPositions(Positions):

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 from torch import Tensor, nn
 
+from transduce.nn.device import runs_kernels
 from transduce.nn.dropout import Dropout
 
 NORM_EPSILON = 1e-6
@@ -32,6 +33,10 @@ class PostNorm(AddNorm):
 
     def join(self, x: Tensor, y: Tensor) -> Tensor:
         """Compute LayerNorm(x + Dropout(y))."""
+        if runs_kernels(y) and not self.training:
+            from transduce.nn.kernels import add_norm
+
+            return add_norm(x, y, self.norm)
         output: Tensor = self.norm(x + self.dropout(y))
         return output
 
