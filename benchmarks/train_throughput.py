@@ -48,7 +48,6 @@ CONTENDERS = {
     "cpu": ["transduce", "nn.Transformer", "MarianMT"],
     "cuda": [
         "transduce",
-        "transduce, not compiled",
         "nn.Transformer",
         "nn.Transformer, compiled",
         "MarianMT",
@@ -183,8 +182,6 @@ def contender(name: str, config: Config) -> Step:
     match name:
         case "transduce":
             return ours(config)
-        case "transduce, not compiled":
-            return ours(config.with_changes({"run": {"compile": "no"}}))
         case "nn.Transformer":
             return theirs(TorchTransformer(config.model), config.run.device)
         case "nn.Transformer, compiled":

@@ -13,9 +13,9 @@ without_cuda = pytest.mark.skipif(torch.cuda.is_available(), reason="this machin
 without_mps = pytest.mark.skipif(torch.backends.mps.is_available(), reason="this machine has MPS")
 
 
-def test_a_cpu_computes_in_float32_and_compiles_nothing() -> None:
+def test_a_cpu_computes_in_float32() -> None:
     machine = choose_machine(RunConfig(device="cpu"))
-    assert machine == Machine(torch.device("cpu"), autocast=None, compiled=False)
+    assert machine == Machine(torch.device("cpu"), autocast=None)
     assert machine.precision == "float32"
 
 
@@ -25,11 +25,9 @@ def test_without_a_gpu_auto_is_the_cpu() -> None:
     assert choose_machine(RunConfig()) == choose_machine(RunConfig(device="cpu"))
 
 
-@pytest.mark.parametrize(("compile_it", "compiled"), [("yes", True), ("no", False)])
-def test_what_is_asked_for_is_done_on_a_cpu_too(compile_it: Any, compiled: bool) -> None:
-    config = RunConfig(device="cpu", precision="bf16", compile=compile_it)
-    machine = choose_machine(config)
-    assert machine == Machine(torch.device("cpu"), torch.bfloat16, compiled)
+def test_what_is_asked_for_is_done_on_a_cpu_too() -> None:
+    machine = choose_machine(RunConfig(device="cpu", precision="bf16"))
+    assert machine == Machine(torch.device("cpu"), torch.bfloat16)
     assert machine.precision == "bf16"
 
 

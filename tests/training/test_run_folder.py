@@ -153,7 +153,7 @@ def test_a_budget_may_be_changed_back(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "given_now",
-    [{"device": "cpu"}, {"compile": "no"}, {"save_minutes": 1.0}, {"bleu_sentences": 0}],
+    [{"device": "cpu"}, {"save_minutes": 1.0}, {"bleu_sentences": 0}],
 )
 def test_how_it_is_computed_may_change(
     given_now: Tree, paper: RunFolder, linear: RunFolder

@@ -196,9 +196,6 @@ class RunConfig(_Section):
     precision: Literal["auto", "float32", "bf16"] = Field(
         default="auto", description="auto: bf16 on GPUs that have it; weights stay in float32"
     )
-    compile: Literal["auto", "yes", "no"] = Field(
-        default="auto", description="torch.compile; auto: on GPUs"
-    )
     checkpoint_steps: Long = Field(
         default=1000, description="score and write a checkpoint every so many steps (§6.1)"
     )

@@ -20,7 +20,7 @@ class AddNorm(nn.Module):
         self.dropout = Dropout(p_drop)
 
     def join(self, x: Tensor, y: Tensor) -> Tensor:
-        """Join a sub-layer's output y to its input x: what a compiler can make one kernel of."""
+        """Join a sub-layer's output y to its input x."""
         raise NotImplementedError
 
 

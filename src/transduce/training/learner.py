@@ -11,7 +11,6 @@ from transduce.data.batch import Batch
 from transduce.data.loader import Share
 from transduce.errors import TransduceError
 from transduce.models.base import Learnable
-from transduce.nn.sublayer import AddNorm
 from transduce.training.distributed import Processes
 from transduce.training.guard import Guard
 from transduce.training.loss import smoothed_loss
@@ -39,8 +38,6 @@ class Learner:
         self._config = config
         self._machine = machine
         self._gradients = Gradients(model)
-        if machine.compiled:
-            _compile_joins(model)
 
     def step(self, share: Share, *, number: int, rate: float, processes: Processes) -> Made:
         """Learn from what all processes take in this step, as if it were one batch.
@@ -107,17 +104,6 @@ class Learner:
         self.optimiser.found_inf = skipped  # type: ignore[attr-defined]
         self.optimiser.grad_scale = None  # type: ignore[attr-defined]
         self.optimiser.step()
-
-
-def _compile_joins(model: Learnable) -> None:
-    """Make one kernel of every residual sum with its dropout and norm.
-
-    The whole model as one graph of changing shapes takes minutes to compile, and its attention is
-    slower than the kernels that torch chooses by itself.
-    """
-    for module in model.modules():
-        if isinstance(module, AddNorm):
-            module.join = torch.compile(module.join, dynamic=True)  # type: ignore[method-assign]
 
 
 def _decoder_states(model: Learnable, src: Tensor, tgt_in: Tensor) -> Tensor:

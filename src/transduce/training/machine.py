@@ -15,7 +15,6 @@ class Machine:
 
     device: torch.device
     autocast: torch.dtype | None = None  # of matrix products; None: that of the weights
-    compiled: bool = False
 
     @property
     def precision(self) -> str:
@@ -34,8 +33,7 @@ def choose_machine(config: RunConfig, *, local_rank: int = 0) -> Machine:
     device = _device(config.device, local_rank)
     has_bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
     in_bf16 = config.precision == "bf16" or (config.precision == "auto" and has_bf16)
-    compiled = config.compile == "yes" or (config.compile == "auto" and device.type == "cuda")
-    return Machine(device, torch.bfloat16 if in_bf16 else None, compiled)
+    return Machine(device, torch.bfloat16 if in_bf16 else None)
 
 
 def _device(name: str, local_rank: int) -> torch.device:

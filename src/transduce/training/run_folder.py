@@ -30,7 +30,6 @@ FOLDERS = (CHECKPOINTS, EVENTS)
 ENDS = {"training.steps", "training.epochs", "training.minutes", "training.patience"}
 MACHINERY = {
     "run.device",
-    "run.compile",
     "run.save_minutes",
     "run.timeout_s",
     "run.bleu_sentences",
