@@ -12,6 +12,7 @@ from transduce.errors import ConfigError, InputError, TransduceError
 if TYPE_CHECKING:
     from transduce.config.load import load_config
     from transduce.config.schema import Config
+    from transduce.decoding.options import Options, Translation
     from transduce.decoding.translator import Translator, load
     from transduce.models.base import Seq2Seq
     from transduce.models.build import build_model
@@ -21,8 +22,10 @@ __all__ = [
     "Config",
     "ConfigError",
     "InputError",
+    "Options",
     "Seq2Seq",
     "TransduceError",
+    "Translation",
     "Translator",
     "__version__",
     "build_model",
@@ -32,7 +35,9 @@ __all__ = [
 
 _HOME = {
     "Config": "transduce.config.schema",
+    "Options": "transduce.decoding.options",
     "Seq2Seq": "transduce.models.base",
+    "Translation": "transduce.decoding.options",
     "Translator": "transduce.decoding.translator",
     "build_model": "transduce.models.build",
     "load": "transduce.decoding.translator",

@@ -20,12 +20,13 @@ from tests.decoding.likely import (
     saved,
     sentences,
 )
+from transduce.decoding.ensemble import Ensemble
 from transduce.decoding.options import Alternative, Options, Translation
 from transduce.decoding.sample import Sampling
 from transduce.decoding.translator import Translator
 from transduce.errors import InputError
 from transduce.models.folder import LoadedModel
-from transduce.text.special_ids import EOS_ID
+from transduce.text.special_ids import BOS_ID, EOS_ID
 from transduce.text.tokenizer import Tokenizer
 
 TOKENIZER = learnt_tokenizer()
@@ -482,3 +483,29 @@ def test_what_cannot_be_loaded_is_refused(folder: Path, tmp_path: Path) -> None:
         transduce.load(folder, precision=odd)
     with pytest.raises(InputError, match="max_positions=1"):
         translator(echo(), max_positions=1)
+
+
+def test_attention_is_shown_on_request() -> None:
+    loaded = random_model(seed=3, max_positions=100)
+    door = Translator(loaded.model, loaded.tokenizer, max_positions=100)
+    [text, blank] = door.translate([*sentences(1), ""], Options(attention=True))
+    [shown] = text.attention
+    begin, end = loaded.tokenizer.tokens([BOS_ID, EOS_ID])
+    layers, heads = len(loaded.model.encoder), loaded.model.encoder[0].self_attention.h
+    s, t = len(shown.source), len(shown.target)
+    assert shown.encoder.shape == (layers, heads, s, s)
+    assert shown.decoder.shape == (layers, heads, t, t)
+    assert shown.cross.shape == (layers, heads, t, s)
+    assert shown.cross.sum(axis=-1) == pytest.approx(1, rel=1e-5)
+    assert (shown.source[-1], shown.read[0]) == (end, begin)
+    assert shown.read[1:] == shown.target[:-1]
+    assert (shown.target[-1] == end) == text.is_finished
+    assert blank.attention == ()
+    assert door.translate(sentences(1))[0].attention == ()
+
+
+def test_attention_of_several_models_is_refused() -> None:
+    loaded = random_model(seed=3)
+    door = Translator(Ensemble([loaded.model] * 2), loaded.tokenizer, max_positions=24)
+    with pytest.raises(InputError, match="of a single Transformer"):
+        door.translate(sentences(1), Options(attention=True))

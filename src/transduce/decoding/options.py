@@ -4,6 +4,7 @@ import math
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from transduce.decoding.attention import Attention
 from transduce.decoding.beam import Beam
 from transduce.decoding.sample import Sampling
 from transduce.errors import InputError
@@ -20,6 +21,7 @@ class Options:
     n_best: int = 1
     sampling: Sampling | None = None  # instead of the beam
     second_try: bool = True  # for what is degenerate: search more widely, or draw anew
+    attention: bool = False  # show who looked at whom
     max_batch_tokens: int | None = None  # positions of all hypotheses; None: by the device
 
     def __post_init__(self) -> None:
@@ -62,3 +64,4 @@ class Translation:
     alternatives: tuple[Alternative, ...]  # the n best; the first is the text itself
     note: str = ""  # what was out of the ordinary
     is_finished: bool = True  # False: it was cut off where its tokens were used up
+    attention: tuple[Attention, ...] = ()  # of each piece, if asked for; mostly there is one

@@ -6,7 +6,7 @@ of like length are translated together; a sentence gets the same translation alo
 
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
 from typing import Any, Literal
@@ -14,6 +14,7 @@ from typing import Any, Literal
 import torch
 
 from transduce.decoding.answer import Answer
+from transduce.decoding.attention import Attention, attention_of
 from transduce.decoding.device import choose_device
 from transduce.decoding.engine import Engine, Found, Sentence, length, log_probability, penalty
 from transduce.decoding.ensemble import Ensemble
@@ -76,6 +77,7 @@ class Translator:
         if max_positions < 2:
             raise InputError(f"model.max_positions={max_positions}: no text fits with its end")
         self.device = torch.device(device)
+        self._model = model
         self._tokenizer = tokenizer
         self._engine = Engine(model, self.device, max_positions, autocast)
         self._max_positions = max_positions
@@ -117,7 +119,21 @@ class Translator:
         every_id = (answer.ids for one in found for answer in one.answers)
         texts = iter(self._tokenizer.decode_batch(every_id))
         said = ((one, [next(texts) for _ in one.answers]) for one in found)
-        return [_joined(line, [next(said) for _ in line.sentences], options) for line in encoded]
+        joined = []
+        for line in encoded:
+            its = [next(said) for _ in line.sentences]
+            shown = self._attention(line, its) if options.attention else ()
+            joined.append(replace(_joined(line, its, options), attention=shown))
+        return joined
+
+    def _attention(
+        self, line: "_Encoded", said: list[tuple[Found, list[str]]]
+    ) -> tuple[Attention, ...]:
+        """Look on while the model reads each piece with the answer that was chosen."""
+        return tuple(
+            attention_of(self._model, self._tokenizer, sentence.ids, found.answers[0])
+            for sentence, (found, _) in zip(line.sentences, said, strict=True)
+        )
 
     def _encoded(self, lines: list[Line]) -> list["_Encoded"]:
         """Encode lines; cut those that are too long. Blank ones have nothing to translate."""

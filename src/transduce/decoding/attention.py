@@ -1,0 +1,61 @@
+"""Who looked at whom when a sentence was translated."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from transduce.decoding.answer import Answer
+from transduce.errors import InputError
+from transduce.models.attention_maps import attention_maps
+from transduce.models.transformer import Transformer
+from transduce.text.special_ids import BOS_ID, EOS_ID
+from transduce.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Attention:
+    """The weights of all N layers and h heads, and the tokens that they are between.
+
+    A row says how a position shares its attention out, and sums to 1. The decoder's row t is that
+    of the step which chose `target[t]`; it looks at the tokens chosen before: `read[: t + 1]`.
+    """
+
+    source: tuple[str, ...]  # S tokens, the last of them the end
+    read: tuple[str, ...]  # T tokens, the first of them the beginning
+    target: tuple[str, ...]  # T tokens
+    encoder: NDArray[np.float32]  # [N, h, S, S]
+    decoder: NDArray[np.float32]  # [N, h, T, T]
+    cross: NDArray[np.float32]  # [N, h, T, S]
+
+
+def attention_of(
+    model: object, tokenizer: Tokenizer, ids: Sequence[int], answer: Answer
+) -> Attention:
+    """Let a model read a source without its end, and an answer to it, and look on."""
+    if not isinstance(model, Transformer):
+        raise InputError("attention can be shown of a single Transformer, not of several models")
+    src, tgt = [*ids, EOS_ID], [BOS_ID, *answer.ids]
+    if answer.is_finished:
+        tgt.append(EOS_ID)
+    device = model.projection.device
+
+    def weights(maps: Tensor) -> NDArray[np.float32]:
+        found: NDArray[np.float32] = maps[:, 0].float().cpu().numpy()
+        return found
+
+    with torch.inference_mode():
+        maps = attention_maps(
+            model, torch.tensor([src], device=device), torch.tensor([tgt[:-1]], device=device)
+        )
+    return Attention(
+        source=tuple(tokenizer.tokens(src)),
+        read=tuple(tokenizer.tokens(tgt[:-1])),
+        target=tuple(tokenizer.tokens(tgt[1:])),
+        encoder=weights(maps.encoder),
+        decoder=weights(maps.decoder),
+        cross=weights(maps.cross),
+    )
