@@ -40,7 +40,7 @@ from torch import Tensor, nn
 
 from transduce.config.presets import preset_named
 from transduce.config.schema import ModelConfig
-from transduce.decoding.device import choose_device
+from transduce.decoding.device import choose_device, made_ready
 from transduce.decoding.engine import Engine, Sentence
 from transduce.decoding.options import Options
 from transduce.models.build import build_model
@@ -65,8 +65,8 @@ Seconds = dict[str, dict[int, float]]  # by contender and batch size; NaN: out o
 def ours(shape: ModelConfig, options: argparse.Namespace) -> Translate:
     """Translate as `transduce translate` does."""
     device = choose_device(options.device)
-    model = never_ending(build_model(shape)).to(device, PRECISIONS[options.precision]).eval()
-    engine = Engine(model, device, max_positions=TOKENS)
+    model = never_ending(build_model(shape)).to(device)
+    engine = Engine(made_ready(model, precision=options.precision), device, max_positions=TOKENS)
     asked = Options(beam=BEAM, alpha=ALPHA, max_batch_tokens=10**12, second_try=False)
 
     def translate(batch: Ids) -> Ids:

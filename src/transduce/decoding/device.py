@@ -1,8 +1,14 @@
-"""What translations are computed on."""
+"""What translations are computed on, and how a model is made ready for it."""
+
+from typing import Literal
 
 import torch
 
 from transduce.errors import InputError
+from transduce.models.transformer import Transformer
+from transduce.nn.packed import can_pack, pack
+
+Precision = Literal["float32", "bf16"]
 
 
 def choose_device(name: str) -> torch.device:
@@ -24,3 +30,13 @@ def choose_device(name: str) -> torch.device:
     if device.type == "mps" and not torch.backends.mps.is_available():
         raise InputError("device mps: this machine has none; use auto or cpu")
     return device
+
+
+def made_ready(model: Transformer, *, precision: Precision) -> Transformer:
+    """Change a model, where it is, into one that only translates, as fast as it can."""
+    if precision not in ("float32", "bf16"):
+        raise InputError(f"precision={precision!r}: use float32 or bf16")
+    model = model.eval().to(torch.bfloat16 if precision == "bf16" else torch.float32)
+    if precision == "float32" and model.projection.device.type == "cpu" and can_pack():
+        pack(model)
+    return model

@@ -9,13 +9,13 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import torch
 
 from transduce.decoding.answer import Answer
 from transduce.decoding.attention import Attention, attention_of
-from transduce.decoding.device import choose_device
+from transduce.decoding.device import Precision, choose_device, made_ready
 from transduce.decoding.engine import Engine, Found, Sentence, length, log_probability, penalty
 from transduce.decoding.ensemble import Ensemble
 from transduce.decoding.lines import Line, numbered, windows
@@ -26,7 +26,6 @@ from transduce.models.base import Searchable
 from transduce.models.folder import TOKENIZER, load_model
 from transduce.text.tokenizer import Tokenizer
 
-Precision = Literal["float32", "bf16"]
 Folder = str | PathLike[str]
 
 MAX_TOKENS = 250
@@ -46,14 +45,11 @@ def load(
     folders = [Path(folder) for folder in given]
     if not folders:
         raise InputError("no model: give at least one folder")
-    if precision not in ("float32", "bf16"):
-        raise InputError(f"precision={precision!r}: use float32 or bf16")
     chosen = choose_device(device)
     loaded = [load_model(folder, device=chosen) for folder in folders]
     for folder in folders[1:]:
         _check_one_vocabulary(folders[0], folder)
-    dtype = torch.bfloat16 if precision == "bf16" else torch.float32
-    models = [one.model.to(dtype) for one in loaded]
+    models = [made_ready(one.model, precision=precision) for one in loaded]
     return Translator(
         models[0] if len(models) == 1 else Ensemble(models),
         loaded[0].tokenizer,
