@@ -68,6 +68,9 @@ def data_help(context: typer.Context) -> None:
 
 def main() -> None:
     """Run the command line. A user's mistake is one line on standard error and exit code 2."""
+    # Threads that wait for work sleep: spinning, as is usual, they would take the time of whoever
+    # else is on the machine, and of each other. It has to be said before torch is loaded.
+    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # noqa: TID251
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal without ε still gets its table

@@ -117,10 +117,6 @@ def train(
 def _train(
     folder: Path, given: "Tree", preset: str | None, cache: Path | None, *, fresh: bool
 ) -> None:
-    # Threads that wait for work sleep: spinning, as is usual, they would take the time of whoever
-    # else is on the machine, and of each other. It has to be said before torch is loaded.
-    os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # noqa: TID251
-
     from transduce.cli.train_display import Display
     from transduce.training.distributed import Place
     from transduce.training.memory import keep_freed_memory
