@@ -32,7 +32,7 @@ SECOND_DRAW = 2_246_822_507
 Its low 32 bits count: torch seeds a generator with those of a number alone.
 """
 
-BYTES_FOR_POSITION = 2**16
+BYTES_FOR_POSITION = 2**17
 """A CUDA device's memory is divided by it: a position of a big model's cache takes 48 KiB."""
 
 
@@ -107,7 +107,8 @@ class Engine:
         budget = options.max_batch_tokens or batch_tokens(self.device)
         hypotheses = 1 if options.sampling is not None else options.beam
         longest = [max(len(s.ids), len(s.prefix)) + 1 for s in sentences]
-        for places in batched(longest, max_tokens=budget // hypotheses):
+        is_cuda = self.device.type == "cuda"
+        for places in batched(longest, max_tokens=budget // hypotheses, in_powers=is_cuda):
             batch = [sentences[place] for place in places]
             for place, answers in zip(places, self._search_or_split(batch, options), strict=True):
                 # A model whose scores are not numbers finds nothing.
@@ -162,16 +163,21 @@ def batch_tokens(device: torch.device) -> int:
     return 32_768
 
 
-def batched(lengths: Sequence[int], *, max_tokens: int) -> Iterator[list[int]]:
+def batched(
+    lengths: Sequence[int], *, max_tokens: int, in_powers: bool = False
+) -> Iterator[list[int]]:
     """Group sentences of like length, the longest first: if any is too much, it is the first.
 
-    A sentence takes its padded source and the longest answer that it may get.
+    A sentence takes its padded source and the longest answer that it may get. All batches but the
+    last may be made of a power of two of them.
     """
     by_length = sorted(range(len(lengths)), key=lambda place: -lengths[place])
     start = 0
     while start < len(by_length):
         longest = lengths[by_length[start]]
         count = max(1, max_tokens // (2 * longest + EXTRA_TOKENS))
+        if in_powers:
+            count = 1 << (count.bit_length() - 1)
         yield by_length[start : start + count]
         start += count
 

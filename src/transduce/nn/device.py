@@ -8,6 +8,8 @@ from torch import Tensor
 HAS_TRITON = importlib.util.find_spec("triton") is not None
 MAX_QUERIES = 16
 """More than so many queries to one head are left to torch's fused attention."""
+MAX_PLACES = 2**14
+"""So many places of a sentence, positions times hypotheses, are surveyed in one program."""
 
 
 def runs_kernels(x: Tensor) -> bool:
