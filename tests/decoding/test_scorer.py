@@ -102,7 +102,7 @@ def test_batches_are_bounded_by_their_logits(monkeypatch: pytest.MonkeyPatch) ->
 @pytest.mark.parametrize("side", ["source", "translation"])
 def test_a_pair_that_is_too_long_is_named(side: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "WINDOW_PAIRS", 2)
-    text = "word " * 40
+    text = " ".join(["word"] * 40)
     (ids,) = TOKENIZER.encode_batch([text])
     fits, refuses = (Scorer(new_model(len(ids) + more)) for more in (1, 0))
     too_long = Pair(text, "a") if side == "source" else Pair("a", text)

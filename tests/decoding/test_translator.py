@@ -43,8 +43,8 @@ def likely(**answers: float) -> LikelyModel:
     return LikelyModel(lambda _: known)
 
 
-def translator(model: Any, *, max_positions: int = 1024) -> Translator:
-    return Translator(model, TOKENIZER, max_positions=max_positions)
+def translator(model: Any, *, max_positions: int = 1024, by_sentence: bool = False) -> Translator:
+    return Translator(model, TOKENIZER, max_positions=max_positions, by_sentence=by_sentence)
 
 
 def echo() -> LikelyModel:
@@ -339,7 +339,7 @@ def test_a_batch_that_is_too_much_for_the_memory_is_halved() -> None:
     assert [one.text for one in translator(model).translate(lines)] == lines
     assert max(model.batches) <= 3
     model.most_sentences = 0
-    with pytest.raises(torch.OutOfMemoryError):
+    with pytest.raises(InputError, match="not enough memory for one sentence of .* use a smaller"):
         translator(model).translate(["Yes"])
 
 
@@ -509,3 +509,26 @@ def test_attention_of_several_models_is_refused() -> None:
     door = Translator(Ensemble([loaded.model] * 2), loaded.tokenizer, max_positions=24)
     with pytest.raises(InputError, match="of a single Transformer"):
         door.translate(sentences(1), Options(attention=True))
+
+
+def test_a_line_of_several_sentences_is_translated_sentence_by_sentence() -> None:
+    model = OneWordModel()
+    door = translator(model, by_sentence=True)
+    [word] = [found.text for found in door.translate(["Yes."])]
+    line = "Yes. No! A dog (see Fig. 3) runs?"
+    [split] = door.translate([line])
+    assert split.text == " ".join([word] * 3)
+    assert split.note == ""
+    [whole] = door.translate([line], Options(whole_lines=True))
+    assert whole.text == word
+    assert translator(model).translate([line])[0].text == word
+
+
+@pytest.mark.parametrize("space", ["  ", "\t", "\u00a0", "\u3000", " \u2003 "])
+def test_any_space_between_words_is_one_space(space: str) -> None:
+    loaded = random_model(seed=5, max_positions=100)
+    door = Translator(loaded.model, loaded.tokenizer, max_positions=100)
+    [text] = sentences(1)
+    [expected] = door.translate([text])
+    [found] = door.translate([f" {text.replace(' ', space)} "])
+    assert (found.text, found.score) == (expected.text, expected.score)

@@ -102,6 +102,21 @@ def test_values_that_are_not_finite_come_back(tmp_path: Path) -> None:
     assert torch.equal(found.view(torch.int32), weights["x"].view(torch.int32))
 
 
+@pytest.mark.parametrize("value", [float("nan"), float("inf")])
+def test_a_model_of_no_numbers_is_refused(folder: Path, value: float) -> None:
+    name = "decoder.0.feed_forward.w_1.bias"
+    weights_of(folder, lambda weights: weights[name][1:2].fill_(value))
+    with pytest.raises(InputError, match=f"{name} has entries that are no numbers"):
+        load_model(folder)
+
+
+def test_faulty_settings_are_named_with_their_file(folder: Path) -> None:
+    path = folder / "config.yaml"
+    path.write_text(path.read_text(encoding="utf-8") + "modle: {}\n", encoding="utf-8")
+    with pytest.raises(TransduceError, match=f"^{path}: .*modle"):
+        load_model(folder)
+
+
 def test_a_folder_holds_three_files_and_can_be_saved_over(folder: Path) -> None:
     other = new_model(ModelConfig(**SHAPE), seed=1)
     save_model(folder, other)

@@ -158,6 +158,10 @@ def test_a_test_set_that_cannot_be_fetched_is_one_line(folder: Path) -> None:
             "evaluate --hyp hyp --ref ref --json no/such",
             "cannot write no/such: there is no folder no",
         ),
+        ("evaluate --hyp hyp --ref ref --json .", "cannot write .: it is a folder"),
+        # Before anything is translated, which would fail on its own.
+        ("evaluate nowhere --src src --ref ref --tokenize 13b", "no tokenizer named '13b'"),
+        ("evaluate nowhere --src src --ref ref --lang German", "no language 'German'"),
         ("evaluate --hyp hyp --test-set wmt14", "--test-set wmt14 needs --pair"),
         ("evaluate --hyp hyp --test-set wmt14x --pair en-de", "did you mean wmt14"),
         ("evaluate --hyp hyp --test-set wmt14 --pair en-xx", "wmt14 has no pair 'en-xx'"),

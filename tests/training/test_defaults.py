@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from transduce.config.presets import preset_named
 from transduce.config.schema import Config, Tree, merge
 from transduce.data.store import Sentences, Store
-from transduce.training.defaults import automatic_model, automatic_training
+from transduce.training.defaults import automatic_lines, automatic_model, automatic_training
 
 corpora = st.integers(1, 10**9)
 lengths = st.integers(1, 100)
@@ -123,3 +123,9 @@ def test_without_a_budget_the_run_goes_on_until_it_stops_improving(given_now: Tr
     training = settled(10_000, given_now, on_gpu=False).training
     assert training.schedule == "paper"
     assert training.patience == 10
+
+
+@pytest.mark.parametrize(("several", "lines"), [(0, "sentences"), (4, "sentences"), (20, "texts")])
+def test_a_line_is_what_most_lines_are(several: int, lines: str) -> None:
+    sources = ["A man walks."] * (100 - several) + ["A man walks. A dog runs."] * several
+    assert automatic_lines(sources) == {"data": {"lines": lines}}

@@ -84,7 +84,8 @@ def main() -> None:
             raise
         # What is still in the buffer goes nowhere, or Python would fail again on its way out.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
-        _fail(InputError(f"cannot write the output: {fault.strerror}"))
+        what = "cannot write the output" if fault.filename is None else str(fault.filename)
+        _fail(InputError(f"{what}: {fault.strerror}"))
     except (TransduceError, typer.TyperException) as mistake:
         if debug:
             raise

@@ -86,8 +86,12 @@ def evaluate(
     for path in (out, as_json):
         if path and not path.parent.is_dir():  # before the work, not after it
             raise InputError(f"cannot write {path}: there is no folder {path.parent}")
+        if path and path.is_dir():
+            raise InputError(f"cannot write {path}: it is a folder")
     texts = _texts(src, ref, test_set, pair)
     language = lang or (pair.partition("-")[2] if pair else None)
+    cut = tokenize or TOKENIZERS.get(language or "", "13a")
+    _score(["one"], _Texts(None, ["one"], {}), None, cut, language)  # what is wrong shows already
     others = None if against is None else _lines(against, like=texts.references)
     if hyp:
         hypotheses = _lines(hyp, like=texts.references)
@@ -96,7 +100,6 @@ def evaluate(
         hypotheses = _translate(model, texts, beam=beam, alpha=alpha, device=device)
     if out:
         _write(out, "".join(f"{line}\n" for line in hypotheses))
-    cut = tokenize or TOKENIZERS.get(language or "", "13a")
     result = _score(hypotheses, texts, others, cut, language)
     if as_json:
         _write(as_json, _json(result))
@@ -281,7 +284,8 @@ def _json(result: _Result) -> str:
 
 
 def _write(path: Path, text: str) -> None:
-    try:
-        path.write_text(text, encoding="utf-8")
-    except OSError as fault:
-        raise InputError(f"cannot write {path}: {fault.strerror}") from fault
+    from transduce.cli.text_output import text_output
+
+    with text_output(path) as write:
+        for line in text.removesuffix("\n").split("\n"):
+            write(line)

@@ -254,6 +254,7 @@ def _make_evaluate(
         device=machine.device,
         max_positions=config.model.max_positions,
         max_tokens=4 * config.training.batch_tokens,
+        by_sentence=config.data.lines == "sentences",
         autocast=machine.autocast,
         tokenize="13a" if has_spaces else "char",
     )

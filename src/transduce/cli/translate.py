@@ -43,6 +43,14 @@ def translate(
         float | None, typer.Option(help="Draw only from the likeliest that make up p.")
     ] = None,
     seed: Annotated[int | None, typer.Option(help="Decides what is drawn.")] = None,
+    whole_lines: Annotated[
+        bool,
+        typer.Option("--whole-lines", help="Do not translate a line sentence by sentence."),
+    ] = False,
+    window: Annotated[
+        int | None,
+        typer.Option(metavar="N", help="Lines to read before translating; 1 to answer each."),
+    ] = None,
     prefix: Annotated[
         Path | None,
         typer.Option(metavar="FILE", help="How each line's translation must begin."),
@@ -70,14 +78,18 @@ def translate(
 
     draws = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     options = Options(
-        beam, alpha, 1 if n_best is None else n_best, _sampling(draws, is_wanted=sample)
+        beam,
+        alpha,
+        1 if n_best is None else n_best,
+        _sampling(draws, is_wanted=sample),
+        whole_lines=whole_lines,
     )
     translator = load([model, *(ensemble or [])], device, precision=precision)  # type: ignore[arg-type]
     translations = translator.stream(
         lines,
         options,
         prefixes=None if prefix is None else read_lines(prefix),
-        window=1 if lines.is_typed else None,
+        window=1 if window is None and lines.is_typed else window,
     )
     with text_output(out) as write:
         is_apart = out is not None or not (sys.stdout and sys.stdout.isatty())

@@ -138,6 +138,10 @@ class DataConfig(_Section):
     held_out: Files = Field(
         default=(), description="texts whose sentences must not be learnt from, such as test sets"
     )
+    lines: Literal["auto", "sentences", "texts"] = Field(
+        default="auto",
+        description="what a source line is: one sentence, or a text of several; auto: as they are",
+    )
     clean: bool = Field(default=True, description="drop pairs that are unfit to learn from")
     subwords: Literal["bpe", "unigram", "wordpiece", "whitespace"] = Field(
         default="bpe", description="how words are cut (§5.1); whitespace for text already cut"

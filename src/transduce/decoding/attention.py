@@ -11,6 +11,7 @@ from torch import Tensor
 from transduce.decoding.answer import Answer
 from transduce.errors import InputError
 from transduce.models.attention_maps import attention_maps
+from transduce.models.folder import LoadedModel
 from transduce.models.transformer import Transformer
 from transduce.text.special_ids import BOS_ID, EOS_ID
 from transduce.text.tokenizer import Tokenizer
@@ -30,6 +31,7 @@ class Attention:
     encoder: NDArray[np.float32]  # [N, h, S, S]
     decoder: NDArray[np.float32]  # [N, h, T, T]
     cross: NDArray[np.float32]  # [N, h, T, S]
+    are_bytes: bool = True  # the letters of tokens stand for bytes, unless text was already cut
 
 
 def attention_of(
@@ -58,4 +60,22 @@ def attention_of(
         encoder=weights(maps.encoder),
         decoder=weights(maps.decoder),
         cross=weights(maps.cross),
+        are_bytes=bool(tokenizer.encode_batch([" "])[0]),  # where text is cut, a space is nothing
     )
+
+
+def attention_between(loaded: LoadedModel, source: str, translation: str) -> Attention:
+    """Look on while a model reads a source and a translation that it need not have made."""
+    texts = [source.strip(), translation.strip()]
+    rows = loaded.tokenizer.encode_batch(texts)
+    longest = loaded.config.model.max_positions
+    for name, ids in zip(("source", "translation"), rows, strict=True):
+        if not ids:
+            raise InputError(f"the {name} is empty: nobody looks at anything")
+        if len(ids) >= longest:
+            raise InputError(
+                f"the {name} has {len(ids) + 1:,} tokens with its end, but the model has "
+                f"{longest:,} positions; shorten it"
+            )
+    src, tgt = rows
+    return attention_of(loaded.model, loaded.tokenizer, src, Answer(tgt, 0.0, is_finished=True))

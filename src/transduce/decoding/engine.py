@@ -17,6 +17,7 @@ from transduce.decoding.degenerate import badness, fault_of
 from transduce.decoding.graphs import GraphedBeamSearch
 from transduce.decoding.options import WIDEST_BEAM, Options
 from transduce.decoding.sample import sample
+from transduce.errors import InputError
 from transduce.models.base import Searchable
 from transduce.text.special_ids import EOS_ID, PAD_ID
 
@@ -119,9 +120,14 @@ class Engine:
         """Search; where the memory is not enough for all, first for one half, then the other."""
         try:
             return self._search(batch, options)
-        except torch.OutOfMemoryError:
-            if len(batch) == 1:
+        except RuntimeError as fault:
+            if not _is_lack_of_memory(fault):
                 raise
+            if len(batch) == 1:
+                raise InputError(
+                    f"not enough memory for one sentence of {len(batch[0].ids):,} tokens with a "
+                    f"beam of {options.beam:,}: use a smaller beam, or shorter lines"
+                ) from fault
         half = len(batch) // 2
         halves = (batch[:half], batch[half:])
         return [answers for part in halves for answers in self._search_or_split(part, options)]
@@ -195,6 +201,11 @@ def length(answer: Answer) -> int:
 def penalty(tokens: int, alpha: float) -> float:
     """Return what a log-probability is divided by (§6.1)."""
     return float(Beam(alpha=alpha).penalty(torch.tensor(tokens)))
+
+
+def _is_lack_of_memory(fault: RuntimeError) -> bool:
+    """Recognise it on a CPU too, where torch has no name for it."""
+    return isinstance(fault, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(fault)
 
 
 def _padded(rows: list[list[int]]) -> Tensor:

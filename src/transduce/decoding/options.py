@@ -20,6 +20,7 @@ class Options:
     alpha: float = 0.6  # of the length penalty, by which scores are divided; 0 for none
     n_best: int = 1
     sampling: Sampling | None = None  # instead of the beam
+    whole_lines: bool = False  # translate a line as one, however many sentences it has
     second_try: bool = True  # for what is degenerate: search more widely, or draw anew
     attention: bool = False  # show who looked at whom
     max_batch_tokens: int | None = None  # positions of all hypotheses; None: by the device

@@ -81,8 +81,9 @@ class Scorer:
         stream = iter(pairs)
         before = 0
         while window := list(islice(stream, WINDOW_PAIRS)):
-            sides = (self._ended([pair[side] for pair in window]) for side in (0, 1))
-            rows = [_Row(src, tgt) for src, tgt in zip(*sides, strict=True)]
+            sources = self._ended([" ".join(pair.src.split()) for pair in window])
+            targets = self._ended([pair.tgt for pair in window])
+            rows = [_Row(src, tgt) for src, tgt in zip(sources, targets, strict=True)]
             for number, row in enumerate(rows, start=before + 1):
                 self._check(number, row)
             before += len(rows)

@@ -7,6 +7,7 @@ of like length are translated together; a sentence gets the same translation alo
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import chain
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ from transduce.decoding.sentences import Piece, cut, join
 from transduce.errors import InputError
 from transduce.models.base import Searchable
 from transduce.models.folder import TOKENIZER, load_model
+from transduce.text.sentences import sentences
 from transduce.text.tokenizer import Tokenizer
 
 Folder = str | PathLike[str]
@@ -55,6 +57,7 @@ def load(
         loaded[0].tokenizer,
         device=chosen,
         max_positions=min(one.config.model.max_positions for one in loaded),
+        by_sentence=all(one.config.data.lines == "sentences" for one in loaded),
     )
 
 
@@ -67,15 +70,18 @@ class Translator:
         tokenizer: Tokenizer,
         *,
         max_positions: int,
+        by_sentence: bool = False,
         device: torch.device | str = "cpu",
         autocast: torch.dtype | None = None,
     ) -> None:
+        """Take a model; `by_sentence` says that it has learnt to translate one at a time."""
         if max_positions < 2:
             raise InputError(f"model.max_positions={max_positions}: no text fits with its end")
         self.device = torch.device(device)
         self._model = model
         self._tokenizer = tokenizer
         self._engine = Engine(model, self.device, max_positions, autocast)
+        self._by_sentence = by_sentence
         self._max_positions = max_positions
         self._max_src_tokens = min(max_positions - 1, MAX_TOKENS)  # the end takes a position too
 
@@ -109,9 +115,8 @@ class Translator:
         return (translation for some in read for translation in self._translate(some, options))
 
     def _translate(self, lines: list[Line], options: Options) -> list[Translation]:
-        encoded = self._encoded(lines)
-        sentences = [sentence for line in encoded for sentence in line.sentences]
-        found = self._engine.answer(sentences, options)
+        encoded = self._encoded(lines, by_sentence=self._by_sentence and not options.whole_lines)
+        found = self._engine.answer([s for line in encoded for s in line.sentences], options)
         every_id = (answer.ids for one in found for answer in one.answers)
         texts = iter(self._tokenizer.decode_batch(every_id))
         said = ((one, [next(texts) for _ in one.answers]) for one in found)
@@ -131,28 +136,42 @@ class Translator:
             for sentence, (found, _) in zip(line.sentences, said, strict=True)
         )
 
-    def _encoded(self, lines: list[Line]) -> list["_Encoded"]:
-        """Encode lines; cut those that are too long. Blank ones have nothing to translate."""
-        texts = [line.source.strip() for line in lines]
-        begins = [line.prefix if line.prefix.strip() else "" for line in lines]
+    def _encoded(self, lines: list[Line], *, by_sentence: bool) -> list["_Encoded"]:
+        """Encode lines in pieces that the model can read. Blank ones have nothing to translate."""
+        texts = [" ".join(line.source.split()) for line in lines]
+        begins = [line.prefix.rstrip() for line in lines]
         prefixes = self._tokenizer.encode_batch(begins) if any(begins) else [[] for _ in begins]
-        ids = zip(self._tokenizer.encode_batch(texts), prefixes, strict=True)
+        cut_up = [sentences(text) if by_sentence else [text] if text else [] for text in texts]
+        ids = iter(self._tokenizer.encode_batch(list(chain.from_iterable(cut_up))))
         encoded = []
-        for line, text, (src_ids, prefix) in zip(lines, texts, ids, strict=True):
+        for line, parts, prefix in zip(lines, cut_up, prefixes, strict=True):
             if len(prefix) >= self._max_positions:
                 raise InputError(
                     f"line {line.number + 1:,}: a prefix of {len(prefix):,} tokens, but the model "
                     f"has {self._max_positions:,} positions"
                 )
-            pieces, rows = [Piece(text)] if text else [], [src_ids] if text else []
-            if len(src_ids) > self._max_src_tokens:
-                pieces, rows = self._cut(text)
-            sentences = [
+            pieces, rows = self._short_enough(parts, [next(ids) for _ in parts])
+            found = [
                 Sentence(row, line.number + LATER_PIECE * place, [] if place else prefix)
                 for place, row in enumerate(rows)
             ]
-            encoded.append(_Encoded(line.source, pieces, sentences))
+            encoded.append(_Encoded(line.source, pieces, found, is_cut=len(pieces) > len(parts)))
         return encoded
+
+    def _short_enough(
+        self, parts: list[str], ids: list[list[int]]
+    ) -> tuple[list[Piece], list[list[int]]]:
+        """Cut the parts of a line that are too long into smaller pieces, and encode those."""
+        pieces, rows = [], []
+        for part, row in zip(parts, ids, strict=True):
+            if len(row) <= self._max_src_tokens:
+                pieces.append(Piece(part))
+                rows.append(row)
+            else:
+                smaller, their_ids = self._cut(part)
+                pieces += smaller
+                rows += their_ids
+        return pieces, rows
 
     def _cut(self, text: str) -> tuple[list[Piece], list[list[int]]]:
         """Cut a text into pieces that the model can read, and encode them."""
@@ -172,6 +191,7 @@ class _Encoded:
     source: str
     pieces: list[Piece]
     sentences: list[Sentence]
+    is_cut: bool  # where it was too long
 
 
 def _check_one_vocabulary(one: Path, other: Path) -> None:
@@ -189,17 +209,18 @@ def _joined(line: _Encoded, said: list[tuple[Found, list[str]]], options: Option
     """Put a line's pieces together: the best of each, the second best of each and so on."""
     if not said:
         return Translation(line.source, "", 0.0, (Alternative("", 0.0),))
-    alternatives = []
+    alternatives: dict[str, Alternative] = {}  # the same text may be written in other pieces
     for rank in range(max(len(texts) for _, texts in said)):
         chosen = [(found.answers, texts, min(rank, len(texts) - 1)) for found, texts in said]
         text = join(line.pieces, [texts[place] for _, texts, place in chosen])
         score = _joint_score([answers[place] for answers, _, place in chosen], options.alpha)
-        alternatives.append(Alternative(text, score))
+        alternatives.setdefault(text, Alternative(text, score))
+    best, *_ = alternatives.values()
     return Translation(
         line.source,
-        *alternatives[0],
-        tuple(alternatives),
-        _joint_note([found for found, _ in said]),
+        *best,
+        tuple(alternatives.values()),
+        _joint_note([found for found, _ in said], is_cut=line.is_cut),
         all(found.answers[0].is_finished for found, _ in said),
     )
 
@@ -212,8 +233,8 @@ def _joint_score(answers: list[Answer], alpha: float) -> float:
     return total / penalty(sum(length(answer) for answer in answers), alpha)
 
 
-def _joint_note(found: list[Found]) -> str:
+def _joint_note(found: list[Found], *, is_cut: bool) -> str:
     if len(found) == 1:
         return found[0].note
     notes = [f"piece {number}: {piece.note}" for number, piece in enumerate(found, 1) if piece.note]
-    return "; ".join([f"too long, translated in {len(found)} pieces", *notes])
+    return "; ".join([f"too long, translated in {len(found)} pieces"] * is_cut + notes)

@@ -46,6 +46,7 @@ class DevBleu:
         device: torch.device | str,
         max_positions: int,
         max_tokens: int,
+        by_sentence: bool = False,
         autocast: torch.dtype | None = None,
         tokenize: str = "13a",
     ) -> None:
@@ -55,7 +56,12 @@ class DevBleu:
         self._tokenize = tokenize
         self._options = Options(beam=1, second_try=False, max_batch_tokens=max_tokens)
         self._translator: Callable[[Searchable[Any]], Translator] = lambda model: Translator(
-            model, tokenizer, max_positions=max_positions, device=device, autocast=autocast
+            model,
+            tokenizer,
+            max_positions=max_positions,
+            by_sentence=by_sentence,
+            device=device,
+            autocast=autocast,
         )
         # In the order of their lengths, so that a part of them makes full batches.
         self._order = sorted(range(len(pairs)), key=lambda place: len(pairs[place].src))

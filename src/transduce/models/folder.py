@@ -20,7 +20,7 @@ from torch import Tensor
 from transduce.config.load import load_config, to_yaml
 from transduce.config.schema import Config, ModelConfig
 from transduce.disk import replacing
-from transduce.errors import InputError
+from transduce.errors import ConfigError, InputError
 from transduce.models.build import assemble
 from transduce.models.safetensors_file import DTYPES, write_tensors
 from transduce.models.transformer import Transformer
@@ -64,7 +64,12 @@ def load_model(folder: Path, *, device: torch.device | str = "cpu") -> LoadedMod
                 f"{folder} has no file {name}: a model is a folder of "
                 f"{CONFIG}, {TOKENIZER} and {WEIGHTS}"
             )
-    config = load_config(folder / CONFIG)
+    try:
+        config = load_config(folder / CONFIG)
+    except ConfigError as wrong:
+        if str(folder / CONFIG) in str(wrong):
+            raise
+        raise ConfigError(f"{folder / CONFIG}: {wrong}") from wrong
     with _opened(folder / WEIGHTS) as file:
         _check(config.model, file, folder)
         tokenizer = Tokenizer.load(folder / TOKENIZER)
@@ -74,6 +79,12 @@ def load_model(folder: Path, *, device: torch.device | str = "cpu") -> LoadedMod
                 f"model.vocab_size={config.model.vocab_size}: they are not of one model"
             )
         weights = _tensors(file)
+    for name, tensor in weights.items():
+        if not bool(tensor.isfinite().all()):
+            raise InputError(
+                f"{folder / WEIGHTS}: {name} has entries that are no numbers: it cannot translate; "
+                "take an earlier checkpoint, or train it again"
+            )
     return LoadedModel(_with_weights(config.model, weights).to(device).eval(), config, tokenizer)
 
 

@@ -68,7 +68,9 @@ class Tokenizer:
             raise InputError(f"cannot read {path}: {unreadable.strerror}") from unreadable
         except InputError as foreign:
             raise InputError(f"{path}: {foreign}") from foreign
-        except Exception as malformed:  # the library raises nothing narrower
+        except (KeyboardInterrupt, SystemExit):
+            raise
+        except BaseException as malformed:  # the library raises nothing narrower, and it may panic
             raise InputError(f"{path} is not a tokenizer: {malformed}") from malformed
 
     def save(self, path: Path) -> None:

@@ -1,14 +1,20 @@
 """What a run is where the user does not say: found out from the corpus and the machine."""
 
+from collections.abc import Sequence
+
 from transduce.config.presets import preset_named
 from transduce.config.schema import Tree, merge
 from transduce.data.store import Store
+from transduce.text.sentences import sentences
 
 SMALL_PAIRS, BASE_PAIRS = 5_000, 300_000
 """From so many pairs on, the preset is small, and on a GPU base."""
 
 DROPOUT = ((100_000, 0.3), (1_000_000, 0.2))
 """Below so many pairs, a model that is this large beside its data needs more dropout."""
+
+SEVERAL = 0.05
+"""Where fewer lines than this have several sentences, a model learns to translate just one."""
 
 STEPS_PER_EPOCH = 100
 """Batches are made smaller until an epoch of a small corpus has so many."""
@@ -47,3 +53,10 @@ def automatic_training(store: Store, given: Tree, *, on_gpu: bool) -> Tree:
     has_budget = {"steps", "epochs", "minutes"} & given.get("training", {}).keys()
     end: Tree = {"schedule": "linear"} if has_budget else {"patience": 10}
     return merge(tree, {"training": end})
+
+
+def automatic_lines(sources: Sequence[str]) -> Tree:
+    """Say what a line is, by some that are like those learnt from."""
+    several = sum(len(sentences(source)) > 1 for source in sources)
+    is_text = several > SEVERAL * len(sources)
+    return {"data": {"lines": "texts" if is_text else "sentences"}}

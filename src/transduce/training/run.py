@@ -19,7 +19,7 @@ from transduce.errors import ConfigError, InputError
 from transduce.models.build import build_model
 from transduce.models.folder import TOKENIZER
 from transduce.training.checkpoint import Checkpoints
-from transduce.training.defaults import automatic_model, automatic_training
+from transduce.training.defaults import automatic_lines, automatic_model, automatic_training
 from transduce.training.distributed import Place, Processes, joined
 from transduce.training.events import Event
 from transduce.training.finish import finish
@@ -189,7 +189,10 @@ def _made_ready(
         phase=phase,
     )
     if settled is None:
-        automatic = automatic_training(prepared.train, request.given, on_gpu=on_gpu)
+        automatic = merge(
+            automatic_training(prepared.train, request.given, on_gpu=on_gpu),
+            automatic_lines([pair.src for pair in prepared.dev_pairs]),
+        )
         entries = {"model": {"vocab_size": len(prepared.tokenizer)}}
         config = Config.from_tree(merge(merge(automatic, asked), entries))
     for name, store in {"text": prepared.train, "development set": prepared.dev}.items():
