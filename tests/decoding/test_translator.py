@@ -339,7 +339,7 @@ def test_a_batch_that_is_too_much_for_the_memory_is_halved() -> None:
     assert [one.text for one in translator(model).translate(lines)] == lines
     assert max(model.batches) <= 3
     model.most_sentences = 0
-    with pytest.raises(InputError, match="not enough memory for one sentence of .* use a smaller"):
+    with pytest.raises(InputError, match=r"not enough memory for one sentence of .* use a smaller"):
         translator(model).translate(["Yes"])
 
 

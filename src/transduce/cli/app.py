@@ -14,6 +14,7 @@ import typer
 import transduce
 from transduce.cli.data_catalog import get_corpus, list_corpora
 from transduce.cli.data_check import check_corpus
+from transduce.cli.demo import demo
 from transduce.cli.describe import describe
 from transduce.cli.evaluate import evaluate
 from transduce.cli.presets import presets
@@ -29,6 +30,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: loading the renderer would double the time it takes
 )
+app.command()(demo)
 app.command()(train)
 app.command()(translate)
 app.command()(evaluate)

@@ -3,8 +3,9 @@
 import os
 import signal
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -16,11 +17,15 @@ if TYPE_CHECKING:
 
     from transduce.cli.train_display import Display
     from transduce.config.schema import Config, Tree
+    from transduce.data.corpus import Pair
+    from transduce.evaluation.dev import DevScore
     from transduce.training.events import Event
     from transduce.training.loop import Evaluate
     from transduce.training.machine import Machine
     from transduce.training.prepare import Prepared
     from transduce.training.run_folder import RunFolder
+
+    OnScore = Callable[[Display, Sequence[Pair], DevScore], None]
 
 CURVES_EVERY_S = 60
 
@@ -111,12 +116,19 @@ def train(
     if out is None and recipe is None:
         raise ConfigError("where to? Name a folder for the run with --out, such as runs/ende")
     folder = out or Path("runs") / (recipe or Path()).stem
-    _train(folder, given, preset or named, cache, fresh=fresh)
+    train_run(folder, given, preset or named, cache=cache, fresh=fresh)
 
 
-def _train(
-    folder: Path, given: "Tree", preset: str | None, cache: Path | None, *, fresh: bool
+def train_run(
+    folder: Path,
+    given: "Tree",
+    preset: str | None,
+    *,
+    cache: Path | None = None,
+    fresh: bool = False,
+    on_score: "OnScore | None" = None,
 ) -> None:
+    """Train and show it; `on_score` may say more whenever the development set was translated."""
     from transduce.cli.train_display import Display
     from transduce.training.distributed import Place
     from transduce.training.memory import keep_freed_memory
@@ -139,7 +151,10 @@ def _train(
             request,
             place=place,
             watcher=_Watcher(display, files) if display else _Silent(),
-            make_evaluate=_make_evaluate,
+            make_evaluate=partial(
+                _make_evaluate,
+                on_score=partial(on_score, display) if on_score and display else None,
+            ),
             listening=listener.listening,
         )
     if display and outcome.reason is None:
@@ -240,6 +255,7 @@ def _make_evaluate(
     *,
     sentences: int,
     stopped: "Callable[[], bool]",
+    on_score: "Callable[[Sequence[Pair], DevScore], None] | None",
 ) -> "Evaluate":
     from transduce.evaluation.dev import DevBleu
 
@@ -261,6 +277,8 @@ def _make_evaluate(
 
     def evaluate(model: Any) -> tuple[float, str] | None:
         score = dev(model, stopped=stopped)
+        if score and on_score:
+            on_score(pairs, score)
         return (score.bleu, score.signature) if score else None
 
     return evaluate
