@@ -22,8 +22,8 @@ format: $(READY)  ## rewrite the files in the project's style
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-demo: $(READY)  ## look at the paper's base model
-	$(BIN)/transduce describe base
+demo: $(READY)  ## train a small translator on a built-in corpus, and try it
+	$(BIN)/transduce demo
 
 clean:  ## remove the environment and the caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
