@@ -15,6 +15,7 @@ and that of the last but one, the best in deeper models, with 60 %.
 import unicodedata
 from collections.abc import Iterable, Sequence
 from itertools import accumulate
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,6 +26,7 @@ from transduce.errors import InputError
 
 Link = tuple[int, int]
 """Numbers of a source word and of a translated one, from 0."""
+Weights = NDArray[np.floating[Any]]
 
 
 def alignment(
@@ -48,7 +50,7 @@ def alignment(
     ]
     src_places = _places([src for src, _ in sides], source)
     tgt_places = _places([tgt for _, tgt in sides], translation)
-    links = {}
+    links: dict[int, int] = {}
     for part, (one, (src, tgt)) in enumerate(zip(shown, sides, strict=True)):
         for src_word, tgt_word in _links(_chosen(one, src, tgt, layer, head), src, tgt):
             # Where two parts of a long text were cut within a word, the first has it.
@@ -61,27 +63,26 @@ def pharaoh(links: Iterable[Link]) -> str:
     return " ".join(f"{src}-{tgt}" for src, tgt in links)
 
 
-def _chosen(
-    one: Attention, src: Words, tgt: Words, layer: int | None, head: int | None
-) -> NDArray[np.float32]:
+def _chosen(one: Attention, src: Words, tgt: Words, layer: int | None, head: int | None) -> Weights:
     """Give the weights between words, [T, S], of a head, or of the average of a layer."""
-    n_layers, h = one.cross.shape[:2]
+    _check(layer, head, *one.cross.shape[:2])
+    by_words: Weights = tgt.means() @ one.cross @ src.sums()  # [N, h, T, S]
+    averages: Weights = by_words.mean(axis=1)  # [N, T, S]
+    if layer is None:
+        layer = int(averages[:, :, _spoken(src)].max(axis=2, initial=0).mean(axis=1).argmax())
+    chosen: Weights = averages[layer] if head is None else by_words[layer, head]  # [T, S]
+    return chosen
+
+
+def _check(layer: int | None, head: int | None, n_layers: int, h: int) -> None:
     if layer is None and head is not None:
         raise InputError(f"head {head + 1} of which layer? Choose one of 1 to {n_layers}")
-    for name, chosen, count in (("layer", layer, n_layers), ("head", head, h)):
-        if chosen is not None and not 0 <= chosen < count:
-            raise InputError(f"{name} {chosen + 1}: the model has {name}s 1 to {count}")
-    by_words: NDArray[np.float32] = tgt.means() @ one.cross @ src.sums()  # [N, h, T, S]
-    if layer is not None and head is not None:
-        return by_words[layer, head]
-    averages: NDArray[np.float32] = by_words.mean(axis=1)  # [N, T, S]
-    if layer is None:
-        spoken = _spoken(src)
-        layer = int(averages[:, :, spoken].max(axis=2, initial=0).mean(axis=1).argmax())
-    return averages[layer]
+    for name, number, count in (("layer", layer, n_layers), ("head", head, h)):
+        if number is not None and not 0 <= number < count:
+            raise InputError(f"{name} {number + 1}: the model has {name}s 1 to {count}")
 
 
-def _links(weights: NDArray[np.float32], src: Words, tgt: Words) -> list[Link]:
+def _links(weights: Weights, src: Words, tgt: Words) -> list[Link]:
     spoken = _spoken(src)
     if not spoken:
         return []

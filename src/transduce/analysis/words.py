@@ -34,7 +34,8 @@ class Words:
     def means(self) -> NDArray[np.float32]:
         """Give the matrix [words, tokens] that averages over each word's tokens."""
         sums = self.sums()
-        return (sums / sums.sum(axis=0, keepdims=True)).T
+        means: NDArray[np.float32] = (sums / sums.sum(axis=0, keepdims=True)).T
+        return means
 
 
 def words_of(tokens: Sequence[str], *, are_bytes: bool) -> Words:

@@ -12,6 +12,7 @@ from typing import Annotated, NoReturn
 import typer
 
 import transduce
+from transduce.cli.attention import attention
 from transduce.cli.data_catalog import get_corpus, list_corpora
 from transduce.cli.data_check import check_corpus
 from transduce.cli.demo import demo
@@ -36,6 +37,7 @@ app.command()(translate)
 app.command()(evaluate)
 app.command()(score)
 app.command("runs")(list_runs)
+app.command()(attention)
 app.command()(describe)
 app.command()(presets)
 data = typer.Typer(rich_markup_mode=None)

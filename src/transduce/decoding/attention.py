@@ -66,16 +66,23 @@ def attention_of(
 
 def attention_between(loaded: LoadedModel, source: str, translation: str) -> Attention:
     """Look on while a model reads a source and a translation that it need not have made."""
-    texts = [source.strip(), translation.strip()]
-    rows = loaded.tokenizer.encode_batch(texts)
-    longest = loaded.config.model.max_positions
-    for name, ids in zip(("source", "translation"), rows, strict=True):
-        if not ids:
-            raise InputError(f"the {name} is empty: nobody looks at anything")
-        if len(ids) >= longest:
-            raise InputError(
-                f"the {name} has {len(ids) + 1:,} tokens with its end, but the model has "
-                f"{longest:,} positions; shorten it"
-            )
-    src, tgt = rows
+    src, tgt = _read(loaded, "source", source), _read(loaded, "translation", translation)
     return attention_of(loaded.model, loaded.tokenizer, src, Answer(tgt, 0.0, is_finished=True))
+
+
+def _read(loaded: LoadedModel, name: str, text: str) -> list[int]:
+    """Encode a text, and refuse what the model cannot read."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as half:
+        raise InputError(f"the {name} has half of a surrogate pair") from half
+    [ids] = loaded.tokenizer.encode_batch([" ".join(text.split())])
+    longest = loaded.config.model.max_positions
+    if not ids:
+        raise InputError(f"the {name} is empty: nobody looks at anything")
+    if len(ids) >= longest:  # the end takes a position too
+        raise InputError(
+            f"the {name} has {len(ids) + 1:,} tokens with its end, but the model has "
+            f"{longest:,} positions; shorten it"
+        )
+    return ids

@@ -1,0 +1,93 @@
+"""Every head of every layer on one page, to open in a browser: links between words and heat maps.
+
+The page is one file that loads nothing from anywhere. Its policy allows just its own script and
+style, known by their digests, and pictures that it makes itself.
+"""
+
+import base64
+import hashlib
+import json
+from collections.abc import Sequence
+from html import escape
+from importlib.resources import files
+from string import Template
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transduce.analysis.words import Words, words_of
+from transduce.decoding.attention import Attention
+from transduce.errors import InputError
+
+STEPS = 65_535
+"""A weight is written as a multiple of 1/65,535, and so is off by less than 0.00001."""
+
+
+def attention_page(shown: Sequence[Attention], *, source: str, translation: str) -> str:
+    """Write the page of a text and its translation: of each part, if the text was cut.
+
+    Weights are embedded as unsigned numbers of 16 bits, the lower byte first, in base64: in the
+    order of `Attention`'s arrays, each weight rounded to the nearest of `STEPS` steps.
+    """
+    if not shown:
+        raise InputError("no attention to show: the text is empty")
+    style, script = _asset("page.css"), _asset("page.js")
+    return Template(_asset("page.html")).substitute(
+        policy=_policy(style, script),
+        style=style,
+        script=script,
+        source=escape(source),
+        translation=escape(translation),
+        data=_as_script_data([_part(one) for one in shown]),
+    )
+
+
+def _asset(name: str) -> str:
+    folder = files("transduce.analysis") / "attention_page"
+    return (folder / name).read_text(encoding="utf-8")
+
+
+def _policy(style: str, script: str) -> str:
+    def known(text: str) -> str:
+        digest = hashlib.sha256(text.encode()).digest()
+        return f"'sha256-{base64.b64encode(digest).decode()}'"
+
+    return (
+        f"default-src 'none'; script-src {known(script)}; style-src {known(style)}; "
+        "img-src blob:; base-uri 'none'; form-action 'none'"
+    )
+
+
+def _as_script_data(data: object) -> str:
+    """Write JSON that nothing in it can end: a tag's letters are escaped, as is all non-ASCII."""
+    text = json.dumps(data, separators=(",", ":"))
+    return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
+
+
+def _part(one: Attention) -> dict[str, Any]:
+    n_layers, h = one.cross.shape[:2]
+    return {
+        "layers": n_layers,
+        "heads": h,
+        "source": _side(words_of(one.source, are_bytes=one.are_bytes)),
+        "read": _side(words_of(one.read, are_bytes=one.are_bytes)),
+        "target": _side(words_of(one.target, are_bytes=one.are_bytes)),
+        "encoder": _packed(one.encoder),
+        "decoder": _packed(one.decoder),
+        "cross": _packed(one.cross),
+    }
+
+
+def _side(words: Words) -> dict[str, Any]:
+    return {
+        "tokens": words.tokens,
+        "words": words.words,
+        "wordOf": words.word_of,
+        "ends": sorted(words.ends),
+    }
+
+
+def _packed(weights: NDArray[np.float32]) -> str:
+    within = np.nan_to_num(weights).clip(0, 1)
+    return base64.b64encode((within * STEPS).round().astype("<u2").tobytes()).decode()

@@ -1,0 +1,45 @@
+"""Attention to show, made up: any tokens, and weights whose rows sum to 1."""
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transduce.decoding.attention import Attention
+
+BOS, EOS = "< bos >", "< eos >"
+
+
+def bytes_as_letters(text: str) -> str:
+    """Write text as a vocabulary over bytes does, independently of what reads it."""
+    from tokenizers.pre_tokenizers import ByteLevel
+
+    level = ByteLevel(add_prefix_space=False, use_regex=False)
+    return "".join(piece for piece, _ in level.pre_tokenize_str(text))
+
+
+def shares(*shape: int, seed: int = 0) -> NDArray[np.float32]:
+    drawn = np.exp(3 * np.random.default_rng(seed).standard_normal(shape))
+    found: NDArray[np.float32] = (drawn / drawn.sum(axis=-1, keepdims=True)).astype(np.float32)
+    return found
+
+
+def attention(
+    source: list[str],
+    target: list[str],
+    *,
+    n_layers: int = 2,
+    h: int = 3,
+    cross: NDArray[np.float32] | None = None,
+    are_bytes: bool = True,
+) -> Attention:
+    """Show tokens of both sides, without beginning and end, as a model reads them."""
+    s, t = len(source) + 1, len(target) + 1
+    decoder = np.tril(shares(n_layers, h, t, t, seed=1))
+    return Attention(
+        source=(*source, EOS),
+        read=(BOS, *target),
+        target=(*target, EOS),
+        encoder=shares(n_layers, h, s, s, seed=2),
+        decoder=decoder / decoder.sum(axis=-1, keepdims=True),
+        cross=shares(n_layers, h, t, s, seed=3) if cross is None else cross,
+        are_bytes=are_bytes,
+    )
