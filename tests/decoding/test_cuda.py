@@ -14,6 +14,7 @@ from transduce.decoding.answer import answer_limits
 from transduce.decoding.beam import Beam, beam_search
 from transduce.decoding.candidates import CHUNK
 from transduce.decoding.ensemble import Ensemble
+from transduce.decoding.force import forced_scores
 from transduce.decoding.graphs import GraphedBeamSearch
 from transduce.models.base import Searchable
 from transduce.models.transformer import Transformer
@@ -48,7 +49,7 @@ def model_of(seed: int, **changes: object) -> Transformer:
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("queries", [1, 16])
 @pytest.mark.parametrize("keys", [1, 200])
-@pytest.mark.parametrize(("d_k", "d_v"), [(64, 64), (20, 12)])
+@pytest.mark.parametrize(("d_k", "d_v"), [(64, 64), (20, 12), (128, 128), (512, 512)])
 @pytest.mark.parametrize("mask", ["none", "by sentence", "by query"])
 def test_few_queries_attend_by_eq_1(
     normal: torch.Generator,
@@ -135,7 +136,7 @@ def test_add_and_norm_in_one_kernel_is_both(normal: torch.Generator, dtype: torc
 def test_recorded_steps_find_what_plain_steps_find(size: int, of_two: bool) -> None:
     model: Searchable[Any] = Ensemble([model_of(1), model_of(2)]) if of_two else model_of(1)
     beam = Beam(size, n_best=size)
-    graphed = GraphedBeamSearch(model, max_positions=100_000)
+    graphed = GraphedBeamSearch(model, longest_source=1024, max_positions=100_000)
     for seed, count in enumerate([5, 8, 1, 7, 33, 5]):  # kinds come again, with other sentences
         lengths = [1 + (seed + 3 * row) % 11 for row in range(count)]
         src = random_ids(lengths, seed=seed).cuda()
@@ -153,7 +154,7 @@ def test_recorded_steps_find_what_plain_steps_find(size: int, of_two: bool) -> N
 
 def test_recorded_steps_respect_a_prefix_and_limits() -> None:
     model = model_of(3)
-    graphed = GraphedBeamSearch(model, max_positions=100_000)
+    graphed = GraphedBeamSearch(model, longest_source=1024, max_positions=100_000)
     src = random_ids([5, 3, 9], seed=1).cuda()
     prefix = torch.tensor([[7, 8, 9], [5, PAD_ID, PAD_ID], [PAD_ID] * 3], device="cuda")
     limits = torch.tensor([20, 3, 1])
@@ -166,7 +167,7 @@ def test_recorded_steps_respect_a_prefix_and_limits() -> None:
 
 def test_memory_is_not_kept_without_bound() -> None:
     model = model_of(4)
-    graphed = GraphedBeamSearch(model, max_positions=3_000)
+    graphed = GraphedBeamSearch(model, longest_source=1024, max_positions=3_000)
     used = []
     for count in 4 * (1, 4, 16, 2, 8):
         src = random_ids([6] * count, seed=count).cuda()
@@ -174,3 +175,19 @@ def test_memory_is_not_kept_without_bound() -> None:
         graphed(src, Beam(4), max_tokens=answer_limits(src).cpu(), prefix=none)
         used.append(torch.cuda.memory_allocated())
     assert used[15:] == used[10:15]
+
+
+def test_forced_scores_of_short_sentences_are_those_of_the_cpu() -> None:
+    model = model_of(6)
+    src, tgt = random_ids([5, 9], seed=1), random_ids([7, 3], seed=2)
+    found = forced_scores(model, src.cuda(), tgt.cuda(), tgt.cuda()).tokens.cpu()
+    expected = forced_scores(model.cpu(), src, tgt, tgt).tokens
+    assert_close(found, expected, rtol=1e-4, atol=1e-4)
+
+
+def test_memory_that_was_dropped_can_be_taken_again() -> None:
+    graphed = GraphedBeamSearch(model_of(7), longest_source=1024, max_positions=1)
+    src = random_ids([6] * 3, seed=1).cuda()
+    none = torch.zeros(3, 0, dtype=torch.long, device="cuda")
+    for _ in range(3):  # nothing is kept from one to the next
+        assert graphed(src, Beam(4), max_tokens=answer_limits(src).cpu(), prefix=none)

@@ -35,3 +35,12 @@ def test_a_packed_projection_takes_any_number_of_rows(shape: tuple[int, ...], bi
     x = torch.randn(shape)
     found = PackedLinear(linear.weight, linear.bias)(x)
     assert_close(found, linear(x), rtol=1e-5, atol=1e-5)
+
+
+def test_a_packed_model_travels_and_does_not_change() -> None:
+    linear = nn.Linear(7, 300)
+    packed = PackedLinear(linear.weight, linear.bias)
+    x = torch.randn(4, 7)
+    assert torch.equal(copy.deepcopy(packed)(x), packed(x))
+    with pytest.raises(TypeError, match="load it anew"):
+        packed.to(torch.bfloat16)

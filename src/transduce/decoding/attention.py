@@ -41,7 +41,7 @@ def attention_of(
     if not isinstance(model, Transformer):
         raise InputError("attention can be shown of a single Transformer, not of several models")
     src, tgt = [*ids, EOS_ID], [BOS_ID, *answer.ids]
-    if answer.is_finished:
+    if answer.is_finished or not answer.ids:
         tgt.append(EOS_ID)
     device = model.projection.device
 

@@ -207,7 +207,7 @@ class Search(Generic[State]):
     def take(self, other: Self, sentences: list[int], *, steps: int) -> None:
         """Become those sentences of another search after so many steps.
 
-        Where this one has room for more, the rest is done from the start.
+        Where this one has room for more, the rest is copies of the first.
         """
         spare = self.done.size(0) - len(sentences)
         rows = torch.tensor(sentences + sentences[:1] * spare, device=self.done.device)  # [B]
@@ -219,7 +219,6 @@ class Search(Generic[State]):
             self.prefix.copy_(other.prefix[rows])
         self.ids[:, :, :steps] = other.ids[rows, :, :steps]
         self.parents[:, :, :steps] = other.parents[rows, :, :steps]
-        self.done[len(sentences) :] = True
 
     def _is_certain(self) -> Tensor:
         """Say of each sentence whether its best answers are certain, or its tokens used up, [B].

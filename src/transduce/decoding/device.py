@@ -1,5 +1,6 @@
 """What translations are computed on, and how a model is made ready for it."""
 
+from contextlib import AbstractContextManager, nullcontext
 from typing import Literal
 
 import torch
@@ -30,6 +31,11 @@ def choose_device(name: str) -> torch.device:
     if device.type == "mps" and not torch.backends.mps.is_available():
         raise InputError("device mps: this machine has none; use auto or cpu")
     return device
+
+
+def on_device(device: torch.device) -> AbstractContextManager[object]:
+    """Make a CUDA device the one that kernels and streams are started on."""
+    return torch.cuda.device(device) if device.type == "cuda" else nullcontext()
 
 
 def made_ready(model: Transformer, *, precision: Precision) -> Transformer:

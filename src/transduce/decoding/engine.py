@@ -14,8 +14,9 @@ from torch import Tensor
 from transduce.decoding.answer import EXTRA_TOKENS, Answer
 from transduce.decoding.beam import Beam, beam_search
 from transduce.decoding.degenerate import badness, fault_of
+from transduce.decoding.device import on_device
 from transduce.decoding.graphs import GraphedBeamSearch
-from transduce.decoding.options import WIDEST_BEAM, Options
+from transduce.decoding.options import Options
 from transduce.decoding.sample import sample
 from transduce.errors import InputError
 from transduce.models.base import Searchable
@@ -27,6 +28,8 @@ MORE_BEAM = 12
 Of 36 loops that a beam of 4 fell into with a half-trained model, 4 more mended 17 and 12 more 27;
 another alpha made hardly any difference.
 """
+MOST_AGAIN = 16
+"""But no more than this, unless the first search did: wider ones are slower than their share."""
 SECOND_DRAW = 2_246_822_507
 """Added to the number of what is drawn a second time, so that the draw is another one.
 
@@ -138,7 +141,10 @@ class Engine:
         longer = [max(len(sentence.ids) + 1, len(sentence.prefix)) for sentence in batch]
         limits = torch.tensor([min(n + EXTRA_TOKENS, self.max_positions) for n in longer])  # [B]
         enabled = self.autocast is not None
-        with torch.autocast(self.device.type, dtype=self.autocast, enabled=enabled):
+        with (
+            on_device(self.device),
+            torch.autocast(self.device.type, dtype=self.autocast, enabled=enabled),
+        ):
             if options.sampling is not None:
                 numbers = [sentence.number for sentence in batch]
                 drawn = sample(
@@ -153,12 +159,20 @@ class Engine:
         """Choose the way to search that suits the device."""
         if self.device.type != "cuda" or self.autocast is not None:
             return partial(beam_search, self.model)
-        return GraphedBeamSearch(self.model, max_positions=2 * batch_tokens(self.device))
+        return GraphedBeamSearch(
+            self.model,
+            longest_source=self.max_positions,
+            max_positions=2 * batch_tokens(self.device),
+        )
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what only this process has."""
+        return {name: value for name, value in vars(self).items() if name != "_beam_search"}
 
 
 def wider(options: Options) -> Options:
     """Return the options of a second search, all of whose answers are looked at."""
-    beam = min(options.beam + MORE_BEAM, WIDEST_BEAM)
+    beam = min(options.beam + MORE_BEAM, max(options.beam, MOST_AGAIN))
     return replace(options, beam=beam, n_best=beam)
 
 

@@ -42,8 +42,12 @@ class _Kind(NamedTuple):
 class GraphedBeamSearch(Generic[State]):
     """Does what `beam_search` does; keeps memory for so many positions from call to call."""
 
-    def __init__(self, model: Searchable[State], *, max_positions: int) -> None:
+    def __init__(
+        self, model: Searchable[State], *, longest_source: int, max_positions: int
+    ) -> None:
+        """Take a model that reads sources up to a length; keep so many positions of hypotheses."""
         self._model = model
+        self._longest_source = longest_source
         self._max_positions = max_positions
         self._kept: OrderedDict[_Kind, _Recorded[State]] = OrderedDict()  # the oldest first
         self._pool = torch.cuda.graph_pool_handle()
@@ -66,7 +70,7 @@ class GraphedBeamSearch(Generic[State]):
     def _search(
         self, src: Tensor, beam: Beam, limits: Tensor, prefix: Tensor
     ) -> list[list[Answer]]:
-        more = -src.size(1) % SRC_STEP
+        more = min(-src.size(1) % SRC_STEP, self._longest_source - src.size(1))
         longest = int(limits.max())
         kind = _Kind(
             _power_of_two(src.size(0)),
@@ -88,15 +92,18 @@ class GraphedBeamSearch(Generic[State]):
         results: list[list[Answer]] = [[] for _ in sentences]
         playing = self._room(kind, fresh)
         playing.search.take(fresh, sentences, steps=0)
-        step, seen = 0, None
-        done: list[bool]
+        del fresh  # and with it a copy of what the encoder made
+        step = 0
+        seen: _Flags | None = None
         while sentences:
             if step < longest:
                 playing.advance()
                 step += 1
-            flags = _Flags(playing.search.done)
-            done, seen = [] if seen is None else seen.read(), flags
-            others = [row for row in range(len(sentences)) if not (done and done[row])]
+            before, seen = seen, _Flags(playing.search.done)
+            if before is None:
+                continue
+            done = before.read()
+            others = [row for row in range(len(sentences)) if not done[row]]
             if 2 * _power_of_two(len(others)) > kind.sentences:
                 continue
             rows = [row for row in range(len(sentences)) if done[row]]
@@ -112,6 +119,8 @@ class GraphedBeamSearch(Generic[State]):
 
     def _room(self, kind: _Kind, like: Search[State]) -> "_Recorded[State]":
         """Return the memory for searches of a kind, and what was recorded there."""
+        if not self._kept:  # a pool ends with the last graph in it
+            self._pool = torch.cuda.graph_pool_handle()
         if kind not in self._kept:
             search = like.room_for(kind.sentences, max_steps=kind.max_steps)
             self._kept[kind] = _Recorded(search, self._pool)

@@ -10,6 +10,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from transduce.data.corpus import Pair
+from transduce.decoding.device import on_device
 from transduce.decoding.force import forced_scores
 from transduce.errors import InputError
 from transduce.models.folder import LoadedModel
@@ -120,7 +121,8 @@ class Scorer:
         src = self._padded([row.src for row in rows])  # [B, S]
         tgt_in = self._padded([[BOS_ID, *row.tgt[:-1]] for row in rows])  # [B, T]
         tgt_out = self._padded([row.tgt for row in rows])  # [B, T]
-        forced = forced_scores(self._loaded.model, src, tgt_in, tgt_out)
+        with on_device(self._device):
+            forced = forced_scores(self._loaded.model, src, tgt_in, tgt_out)
         return [
             PairScore(
                 tuple(self._loaded.tokenizer.tokens(row.tgt)), tuple(log_probs[: len(row.tgt)])

@@ -25,6 +25,7 @@ from transduce.decoding.sentences import Piece, cut, join
 from transduce.errors import InputError
 from transduce.models.base import Searchable
 from transduce.models.folder import TOKENIZER, load_model
+from transduce.models.transformer import Transformer
 from transduce.text.sentences import sentences
 from transduce.text.tokenizer import Tokenizer
 
@@ -106,6 +107,8 @@ class Translator:
         """Translate lines as they come, `window` of them at a time, and yield them in order."""
         if isinstance(lines, str) or isinstance(prefixes, str):
             raise InputError("one text where several are expected: put it into a list")
+        if options.attention and not isinstance(self._model, Transformer):
+            raise InputError("attention is that of a single Transformer, not of several models")
         if prefixes is not None and options.sampling is not None:
             raise InputError("a translation that is drawn by chance cannot be given its beginning")
         if window is not None and window < 1:

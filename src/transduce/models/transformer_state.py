@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from transduce.nn.attention import Attend, attend_fused
-from transduce.nn.device import MAX_PLACES, MAX_QUERIES, runs_kernels
+from transduce.nn.device import MAX_PLACES, fits_kernels, runs_kernels
 
 
 @dataclass(frozen=True)
@@ -58,8 +58,9 @@ class TransformerState:
 
     def look_back(self, position: Tensor, *, reach: int) -> tuple[Tensor | None, Attend]:
         """Return where each hypothesis may look among the places, and how it looks there."""
-        fits = self.past.size(1) <= MAX_QUERIES and self.past[0].numel() <= MAX_PLACES
-        if runs_kernels(self.keys) and fits:
+        d_k, d_v = self.keys.size(-1), self.values.size(-1)
+        fits = fits_kernels(self.past.size(1), d_k, d_v, self.keys.dtype)
+        if fits and self.past[0].numel() <= MAX_PLACES and runs_kernels(self.keys):
             from transduce.nn.kernels import attend_past, survivors
 
             places, counts = survivors(self.past, position)

@@ -6,7 +6,7 @@ from typing import Protocol
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from transduce.nn.device import MAX_QUERIES, runs_kernels
+from transduce.nn.device import fits_kernels, runs_kernels
 from transduce.nn.masks import causal_allowed
 
 
@@ -41,7 +41,9 @@ def attend_fused(
     p_drop: float = 0.0,
 ) -> Tensor:
     """Eq. 1 in one kernel, which never writes the weights to memory."""
-    if runs_kernels(q) and q.size(-2) <= MAX_QUERIES:
+    is_plain = not causal and p_drop == 0
+    fits = fits_kernels(q.size(-2), q.size(-1), v.size(-1), q.dtype)
+    if is_plain and fits and runs_kernels(q):
         from transduce.nn.kernels import attend_few
 
         return attend_few(q, k, v, allowed)

@@ -48,7 +48,7 @@ def attend_few(
         width_v=max(16, triton.next_power_of_2(d_v)),
         is_masked=mask is not None,
         queries=MAX_QUERIES,
-        keys=64 if s > 32 else 32,
+        keys=64 if s > 32 and max(d_k, d_v) <= 64 else 32,
         num_warps=2,
     )
     return out.transpose(1, 2)  # [B, h, T, d_v]
@@ -309,7 +309,7 @@ def add_norm(x: Tensor, y: Tensor, norm: nn.LayerNorm) -> Tensor:
     """Return LayerNorm(x + y), without a gradient."""
     width = x.size(-1)
     y = y.contiguous()
-    out = torch.empty_like(y)
+    out = torch.empty_like(y, dtype=torch.promote_types(x.dtype, y.dtype))
     _add_norm[(y.numel() // width,)](
         x.contiguous(),
         y,

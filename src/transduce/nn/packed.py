@@ -5,6 +5,8 @@ in which the kernel wants them. oneDNN keeps them so; torch has its operators, w
 uses, under private names: where they are missing, nothing is packed.
 """
 
+from typing import Any, Self
+
 import torch
 from torch import Tensor, nn
 
@@ -38,6 +40,14 @@ class PackedLinear(nn.Module):
         super().__init__()
         self._weight = torch.ops.mkldnn._reorder_linear_weight(weight.detach(), None)
         self._bias = None if bias is None else bias.detach()
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        """Travel as plain weights, to be packed again where they arrive."""
+        return PackedLinear, (self._weight.to_dense(), self._bias)
+
+    def _apply(self, fn: Any, recurse: bool = True) -> Self:
+        del fn, recurse
+        raise TypeError("a packed model stays on the CPU in float32: load it anew")
 
     def forward(self, x: Tensor) -> Tensor:
         """Project the last dimension of x."""
