@@ -16,8 +16,12 @@ MAX_PLACES = 2**14
 
 
 def runs_kernels(x: Tensor) -> bool:
-    """Say whether x lies on a CUDA device and nobody will ever ask for a gradient."""
-    return x.is_cuda and torch.is_inference_mode_enabled() and _kernels_work()
+    """Say whether x lies on a CUDA device and nobody will ever ask for a gradient.
+
+    Under autocast torch decides about types, kernel by kernel, and its own are taken.
+    """
+    is_ours = torch.is_inference_mode_enabled() and not torch.is_autocast_enabled("cuda")
+    return x.is_cuda and is_ours and _kernels_work()
 
 
 def fits_kernels(queries: int, d_k: int, d_v: int, dtype: torch.dtype) -> bool:
