@@ -20,8 +20,10 @@ def runs_kernels(x: Tensor) -> bool:
 
     Under autocast torch decides about types, kernel by kernel, and its own are taken.
     """
+    if torch.compiler.is_compiling() or not x.is_cuda:
+        return False
     is_ours = torch.is_inference_mode_enabled() and not torch.is_autocast_enabled("cuda")
-    return x.is_cuda and is_ours and _kernels_work()
+    return is_ours and _kernels_work()
 
 
 def fits_kernels(queries: int, d_k: int, d_v: int, dtype: torch.dtype) -> bool:
