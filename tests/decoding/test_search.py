@@ -44,7 +44,6 @@ class ThereAtOnce:
 def without_a_device(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(graphs, "_Recorded", PlainSteps)
     monkeypatch.setattr(graphs, "_Flags", ThereAtOnce)
-    monkeypatch.setattr(torch.cuda, "graph_pool_handle", lambda: (0, 0))
 
 
 def talkative(vocab_size: int, seed: int, liking: float) -> Transformer:

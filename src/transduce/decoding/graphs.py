@@ -50,7 +50,6 @@ class GraphedBeamSearch(Generic[State]):
         self._longest_source = longest_source
         self._max_positions = max_positions
         self._kept: OrderedDict[_Kind, _Recorded[State]] = OrderedDict()  # the oldest first
-        self._pool = torch.cuda.graph_pool_handle()
         self._turn = Lock()
 
     @torch.inference_mode()
@@ -119,11 +118,9 @@ class GraphedBeamSearch(Generic[State]):
 
     def _room(self, kind: _Kind, like: Search[State]) -> "_Recorded[State]":
         """Return the memory for searches of a kind, and what was recorded there."""
-        if not self._kept:  # a pool ends with the last graph in it
-            self._pool = torch.cuda.graph_pool_handle()
         if kind not in self._kept:
             search = like.room_for(kind.sentences, max_steps=kind.max_steps)
-            self._kept[kind] = _Recorded(search, self._pool)
+            self._kept[kind] = _Recorded(search)
         self._kept.move_to_end(kind)
         return self._kept[kind]
 
@@ -139,9 +136,8 @@ class _Recorded(Generic[State]):
     is the greatest length, and a kernel reads only what is filled.
     """
 
-    def __init__(self, search: Search[State], pool: "torch.cuda._POOL_HANDLE") -> None:
+    def __init__(self, search: Search[State]) -> None:
         self.search = search
-        self._pool = pool
         self._is_known = False
         self._graph: torch.cuda.CUDAGraph | None = None
 
@@ -163,7 +159,7 @@ class _Recorded(Generic[State]):
         aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
         aside.wait_stream(torch.cuda.current_stream())
         with torch.cuda.stream(aside):
-            graph.capture_begin(pool=self._pool, capture_error_mode="thread_local")
+            graph.capture_begin(capture_error_mode="thread_local")
             try:
                 self._step()
             except BaseException:
