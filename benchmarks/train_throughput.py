@@ -4,13 +4,15 @@
         [--device cpu] [--threads 2] [--batch-tokens 4096] [--batches 8] [--rounds 9]
         [--contenders transduce MarianMT]
 
-All train the same shape on the same batches, with dropout 0.1 where each places it: forward,
+All train the same shape on the same text, with dropout 0.1 where each places it: forward,
 label-smoothed loss, backward, Adam; ours by the very code of `transduce train`, the others in the
-loop that most people write. Counted are real source and target tokens alone. Each contender runs in
-its own process, with the settings that its user would have. They take turns batch by batch, so that
-a noisy machine disturbs all alike; a batch's time is its median over the rounds. Beside it stands
-the time of all threads of the process together, which says what a step costs where others use the
-machine too. On a CUDA device all compute in bfloat16 autocast.
+loop that most people write, with the batches of like lengths that they would make. Counted are
+real source and target tokens alone. Each contender runs in its own process, with the settings that
+its user would have. They take turns, so that a noisy machine disturbs all alike; a turn's time is
+its median over the rounds. On the CPU a turn is one batch, and beside it stands the time of all
+threads of the process together, which says what a step costs where others use the machine too. On a
+CUDA device a turn is all batches without a pause, all compute in bfloat16, and each speed is also
+given as a share of the rate at which the device multiplies large matrices in the same run.
 """
 
 import argparse
@@ -20,7 +22,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from itertools import chain, islice
+from itertools import chain, count, islice
 from pathlib import Path
 
 import numpy as np
@@ -29,6 +31,7 @@ import torch.nn.functional as F
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
+from transduce.analysis.cost import cost_of
 from transduce.config.presets import preset_named
 from transduce.config.schema import Config, ModelConfig
 from transduce.data.corpus import TwoFiles, read_lines, read_pairs
@@ -44,6 +47,8 @@ from transduce.training.machine import choose_machine
 from transduce.training.memory import keep_freed_memory
 
 EPS_LS, RATE = 0.1, 1e-4
+WARM_UP = 2
+"""Rounds that do not count: the first compiles, the second records."""
 CONTENDERS = {
     "cpu": ["transduce", "nn.Transformer", "MarianMT"],
     "cuda": [
@@ -51,6 +56,7 @@ CONTENDERS = {
         "nn.Transformer",
         "nn.Transformer, compiled",
         "MarianMT",
+        "MarianMT, compiled",
     ],
 }
 Step = Callable[[Share], object]
@@ -184,31 +190,44 @@ def contender(name: str, config: Config) -> Step:
             return ours(config)
         case "nn.Transformer":
             return theirs(TorchTransformer(config.model), config.run.device)
-        case "nn.Transformer, compiled":
-            model = TorchTransformer(config.model)
-            model.compile(dynamic=True)
-            return theirs(model, config.run.device)
-        case _:
+        case "MarianMT":
             return theirs(Marian(config.model), config.run.device)
+        case "nn.Transformer, compiled":
+            model: nn.Module = TorchTransformer(config.model)
+        case _:
+            model = Marian(config.model)
+    model.compile(dynamic=True)
+    return theirs(model, config.run.device)
 
 
 def serve(options: argparse.Namespace) -> None:
-    """Be one contender: train on the batch that each line of the standard input names."""
+    """Be one contender: at each line of the standard input, train on the batches of one turn."""
     torch.set_num_threads(options.threads)
-    shares = taken(options)
+    shares = taken(options, in_rows=options.contender == "transduce" and options.device == "cuda")
     step = contender(options.contender, settings(options))
-    for line in sys.stdin:
+    per_turn = len(shares) if options.device == "cuda" else 1
+    turns = [shares[at : at + per_turn] for at in range(0, len(shares), per_turn)]
+    for number, _ in enumerate(sys.stdin):
+        turn = turns[number % len(turns)]
         start, cpu_start = time.perf_counter(), time.process_time()
-        step(shares[int(line)])
+        for share in turn:
+            step(share)
         if options.device == "cuda":
             torch.cuda.synchronize()
-        print(time.perf_counter() - start, time.process_time() - cpu_start, flush=True)
+        tokens = sum(share.src_tokens + share.tgt_tokens for share in turn)
+        print(time.perf_counter() - start, time.process_time() - cpu_start, tokens, flush=True)
 
 
-def taken(options: argparse.Namespace) -> list[Share]:
-    """Take the first batches, the same ones in every process."""
-    loader = Loader(Store.open(options.store), max_tokens=options.batch_tokens)
-    return list(islice(loader.steps(0), options.batches))
+def taken(options: argparse.Namespace, *, in_rows: bool) -> list[Share]:
+    """Take the first batches: all but the last of an epoch, which may be small."""
+    loader = Loader(
+        Store.open(options.store),
+        max_tokens=options.batch_tokens,
+        pin=options.device == "cuda",
+        in_rows=in_rows,
+    )
+    shares = (share for epoch in count() for share in loader.steps(epoch) if share.done < share.of)
+    return list(islice(shares, options.batches))
 
 
 def settings(options: argparse.Namespace) -> Config:
@@ -238,7 +257,7 @@ def prepare(options: argparse.Namespace, work: Path) -> None:
 
 
 def measure(options: argparse.Namespace) -> dict[str, NDArray[np.float64]]:
-    """Let the contenders take turns; return each one's seconds and CPU seconds, by batch."""
+    """Let the contenders take turns; return each one's seconds, CPU seconds and tokens, by turn."""
     given = {
         name: getattr(options, name)
         for name in ("shape", "device", "threads", "batch_tokens", "batches", "store", "vocab_size")
@@ -255,24 +274,24 @@ def measure(options: argparse.Namespace) -> dict[str, NDArray[np.float64]]:
         )
         for name in options.contenders or CONTENDERS[options.device]
     }
+    turns = 1 if options.device == "cuda" else options.batches
     times: dict[str, list[list[list[float]]]] = {name: [] for name in running}
-    for _ in range(1 + options.rounds):
+    for _ in range(WARM_UP + options.rounds):
         for name in running:
             times[name].append([])
-        for batch in range(options.batches):
+        for _ in range(turns):
             for name, process in running.items():
-                times[name][-1].append(ask(process, batch))
+                times[name][-1].append(ask(process))
     for process in running.values():
         process.communicate()
-    # The first round warms up.
-    return {name: np.median(np.array(rounds)[1:], axis=0) for name, rounds in times.items()}
+    return {name: np.median(np.array(rounds)[WARM_UP:], axis=0) for name, rounds in times.items()}
 
 
-def ask(process: "subprocess.Popen[str]", batch: int) -> list[float]:
-    """Have a contender train on a batch; return seconds and CPU seconds."""
+def ask(process: "subprocess.Popen[str]") -> list[float]:
+    """Have a contender take a turn; return seconds, CPU seconds and tokens."""
     assert process.stdin is not None
     assert process.stdout is not None
-    process.stdin.write(f"{batch}\n")
+    process.stdin.write("\n")
     process.stdin.flush()
     return [float(number) for number in process.stdout.readline().split()]
 
@@ -300,26 +319,42 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as work:
         prepare(options, Path(work))
-        shares = taken(options)
-        options.batches = len(shares)
-        seconds = measure(options)
-    tokens = sum(share.src_tokens + share.tgt_tokens for share in shares)
-    batches = [share.batches[0] for share in shares]
-    positions = sum(batch.src.numel() + batch.tgt_out.numel() for batch in batches)
-    print(f"{len(batches)} batches, {tokens:,} tokens, padding {1 - tokens / positions:.1%}")
-    report(seconds, tokens)
+        results = measure(options)
+    report(results, options)
 
 
-def report(seconds: dict[str, NDArray[np.float64]], tokens: int) -> None:
+def report(results: dict[str, NDArray[np.float64]], options: argparse.Namespace) -> None:
     """Print each contender's speed and its ratio to ours."""
-    ours = seconds["transduce"].sum(axis=0)
-    for name, by_batch in seconds.items():
-        total = by_batch.sum(axis=0)
-        ratio, cpu_ratio = ours / total
-        print(
-            f"{tokens / total[0]:10,.0f} tokens/s  {ratio:.3f} of ours  "
-            f"{tokens / total[1]:10,.0f} tokens/CPU-s  {cpu_ratio:.3f} of ours  {name}"
-        )
+    totals = {name: turns.sum(axis=0) for name, turns in results.items()}
+    speeds = {name: (tokens / s, tokens / cpu_s) for name, (s, cpu_s, tokens) in totals.items()}
+    ours = speeds["transduce"]
+    rate = matrix_rate() if options.device == "cuda" else None
+    if rate:
+        print(f"the device multiplies at {rate / 1e12:.0f} TFLOP/s")
+    for name, (speed, cpu_speed) in speeds.items():
+        line = f"{speed:10,.0f} tokens/s  {speed / ours[0]:.3f} of ours  "
+        if rate:
+            line += f"{operations_per_token(options) * speed / rate:6.1%} of that rate"
+        else:
+            line += f"{cpu_speed:10,.0f} tokens/CPU-s  {cpu_speed / ours[1]:.3f} of ours"
+        print(f"{line}  {name}")
+
+
+def operations_per_token(options: argparse.Namespace) -> float:
+    """Count what a step multiplies for each source or target token: a forward pass three times."""
+    return 3 * cost_of(settings(options).model, length=32).operations_per_token / 2
+
+
+def matrix_rate(size: int = 8192, times: int = 20) -> float:
+    """Measure operations a second of a large product in bfloat16."""
+    a = torch.randn(size, size, device="cuda", dtype=torch.bfloat16)
+    for repeats in (3, times):
+        torch.cuda.synchronize()
+        start = time.perf_counter()
+        for _ in range(repeats):
+            a @ a
+        torch.cuda.synchronize()
+    return 2 * size**3 * times / (time.perf_counter() - start)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.data.batch import Batch
+from transduce.data.batching import Room
 from transduce.data.loader import AHEAD, Loader
 from transduce.data.store import Sentences, Store
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID
@@ -54,6 +55,47 @@ def test_a_batch_holds_its_sentences_ended_begun_and_padded(
     ]
     assert batch.src_tokens == sum(len(src[i]) + 1 for i in chosen)
     assert batch.tgt_tokens == sum(len(tgt[i]) + 1 for i in chosen)
+
+
+@given(drawn=stores(), data=st.data())
+def test_a_row_holds_its_sentences_end_to_end(
+    drawn: tuple[Store, list[list[int]], list[list[int]]], data: st.DataObject
+) -> None:
+    store, src, tgt = drawn
+    chosen = data.draw(st.lists(st.integers(0, len(src) - 1), min_size=1, max_size=9))
+    batch = Batch.in_row(store, np.array(chosen, dtype=np.int64), Room(150, 160))
+    assert sentences_of(batch) == [(src[i], tgt[i]) for i in chosen]
+    assert batch.src_tokens == sum(len(src[i]) + 1 for i in chosen)
+    assert batch.tgt_tokens == sum(len(tgt[i]) + 1 for i in chosen)
+    assert batch.src.shape == (1, 150)
+    assert batch.tgt_in.shape == batch.tgt_out.shape == (1, 160)
+    for ids in (batch.src[0, batch.src_tokens :], batch.tgt_in[0, batch.tgt_tokens :]):
+        assert (ids == PAD_ID).all()
+
+
+def sentences_of(batch: Batch) -> list[tuple[list[int], list[int]]]:
+    """Take a row apart by what its layout says of each token."""
+    layout = batch.layout
+    assert layout is not None
+    found = []
+    start = 0
+    while start < batch.src_tokens:
+        first, end, tgt_first, tgt_end = layout.src[:, start].tolist()
+        assert first == start < end
+        assert (layout.src[:, first:end] == layout.src[:, start, None]).all()
+        assert layout.tgt[:, tgt_first].tolist() == [tgt_first, tgt_end, first, end]
+        assert layout.src_positions[first:end].tolist() == list(range(end - first))
+        *src, src_end = batch.src[0, first:end].tolist()
+        *tgt, tgt_end_id = batch.tgt_out[0, tgt_first:tgt_end].tolist()
+        assert (src_end, tgt_end_id) == (EOS_ID, EOS_ID)
+        assert batch.tgt_in[0, tgt_first:tgt_end].tolist() == [BOS_ID, *tgt]
+        found.append((src, tgt))
+        start = end
+    for bounds, tokens in ((layout.src, batch.src_tokens), (layout.tgt, batch.tgt_tokens)):
+        assert (bounds[0, tokens:] == bounds[1, tokens:]).all()
+        assert (bounds[2, tokens:] == bounds[3, tokens:]).all()
+        assert (bounds.diff(dim=1) >= 0).all()
+    return found
 
 
 @given(drawn=stores(), world=st.integers(1, 3), data=st.data())
@@ -110,6 +152,36 @@ def test_a_split_batch_is_the_same_sentences_within_the_budget(
     for piece in pieces:
         padded = max(piece.src.numel(), piece.tgt_out.numel())
         assert padded <= max_tokens or piece.src.size(0) == 1
+
+
+@given(drawn=stores(), max_tokens=st.integers(1, 60), data=st.data())
+def test_a_split_row_is_the_same_sentences_within_the_budget(
+    drawn: tuple[Store, list[list[int]], list[list[int]]], max_tokens: int, data: st.DataObject
+) -> None:
+    store, src, _ = drawn
+    chosen = data.draw(st.lists(st.integers(0, len(src) - 1), min_size=1, max_size=9))
+    whole = Batch.in_row(store, np.array(chosen, dtype=np.int64), Room(128, 128))
+    pieces = whole.split(max_tokens)
+    assert [row for piece in pieces for row in sentences_of(piece)] == sentences_of(whole)
+    longest = max(max(len(row) + 1 for row in pair) for pair in sentences_of(whole))
+    for piece in pieces:
+        assert max(piece.src.numel(), piece.tgt_out.numel()) <= max(max_tokens, longest)
+        assert piece.is_one_pair == (len(sentences_of(piece)) == 1)
+
+
+@given(drawn=stores(), world=st.integers(1, 4), per_step=st.integers(1, 3))
+def test_rows_of_all_processes_hold_every_pair_once(
+    drawn: tuple[Store, list[list[int]], list[list[int]]], world: int, per_step: int
+) -> None:
+    store, src, tgt = drawn
+    loaders = [
+        Loader(store, max_tokens=64, rank=rank, world=world, per_step=per_step, in_rows=True)
+        for rank in range(world)
+    ]
+    found = [
+        pair for loader in loaders for batch in loader.batches(0) for pair in sentences_of(batch)
+    ]
+    assert sorted(found) == sorted(zip(src, tgt, strict=True))
 
 
 @given(drawn=stores(), max_length=st.integers(1, 13))

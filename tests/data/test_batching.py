@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from transduce.data.batching import Lengths, Plan
+from transduce.data.batching import ROOM_STEP, Lengths, Plan, Room
 
 
 @st.composite
@@ -171,3 +171,40 @@ def test_the_more_sentences_the_less_padding(count: int, most: float) -> None:
     )
     padding = 1 - sum(int(side.sum()) for side in corpus) / positions
     assert padding < most
+
+
+@given(corpus=corpora(), max_tokens=st.integers(1, 500), epoch=st.integers(0, 99))
+def test_rows_hold_every_sentence_once_and_keep_to_their_room(
+    corpus: tuple[Lengths, Lengths], max_tokens: int, epoch: int
+) -> None:
+    room = Room.within(max_tokens, *corpus)
+    epoch_plan = Plan.of_rows(*corpus, room, seed=1, epoch=epoch)
+    batches = [epoch_plan.batch(index) for index in range(len(epoch_plan))]
+    assert sorted(np.concatenate(batches).tolist()) == list(range(corpus[0].size))
+    for batch, following in zip(batches, [*batches[1:], None], strict=True):
+        for side, most in zip(corpus, room, strict=True):
+            assert side[batch].sum() <= most
+        if following is not None:  # one more would not have fitted
+            both = [side[batch].sum() + side[following[0]] for side in corpus]
+            assert both[0] > room.src or both[1] > room.tgt
+
+
+@given(corpus=corpora(), max_tokens=st.integers(1, 500))
+def test_a_room_is_within_the_budget_unless_a_sentence_needs_more(
+    corpus: tuple[Lengths, Lengths], max_tokens: int
+) -> None:
+    room = Room.within(max_tokens, *corpus)
+    for side, most in zip(corpus, room, strict=True):
+        assert most % ROOM_STEP == 0
+        assert side.max() <= most <= max(ROOM_STEP, max_tokens, side.max() + ROOM_STEP - 1)
+
+
+def test_rows_of_like_sides_are_nearly_full() -> None:
+    dice = np.random.default_rng(0)
+    src = dice.integers(1, 60, 20_000)
+    tgt = np.maximum(1, src + dice.integers(-5, 4, 20_000))
+    room = Room.within(25_000, src, tgt)
+    epoch_plan = Plan.of_rows(src, tgt, room, seed=1, epoch=0)
+    full = epoch_plan.sentences[: epoch_plan.starts[-2]]
+    filled = (src[full].sum() + tgt[full].sum()) / (sum(room) * (len(epoch_plan) - 1))
+    assert filled > 0.98

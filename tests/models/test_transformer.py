@@ -1,5 +1,7 @@
 """What must hold of the whole model, whatever its sizes."""
 
+from itertools import accumulate
+
 import pytest
 import torch
 from hypothesis import given
@@ -12,7 +14,8 @@ from transduce import Seq2Seq, build_model
 from transduce.config.schema import ModelConfig
 from transduce.models.transformer import Transformer
 from transduce.models.transformer_state import TransformerState
-from transduce.nn.attention import AttentionRecorder
+from transduce.nn.attention import AttentionRecorder, attend_fused
+from transduce.nn.spans import Layout
 from transduce.text.special_ids import PAD_ID
 
 
@@ -53,6 +56,42 @@ def test_a_sentence_scores_the_same_alone_and_padded_in_a_batch(
         assert_close(together[row : row + 1, :m], alone, rtol=0, atol=1e-11)
 
 
+@given(
+    model=models(), src=padded_ids(sentences=3), tgt=padded_ids(sentences=3), rest=st.integers(0, 3)
+)
+def test_sentences_that_lie_end_to_end_score_the_same_as_alone(
+    model: Transformer, src: Tensor, tgt: Tensor, rest: int
+) -> None:
+    src_row, tgt_row = (torch.cat([ids[ids != PAD_ID], ids.new_zeros(rest)]) for ids in (src, tgt))
+    layout = layout_of(lengths_of(src), lengths_of(tgt), rest=rest)
+    for attend in (attend_fused, AttentionRecorder()):
+        memory = model.encode(src_row[None], layout, attend=attend)
+        states = model.decode_states(memory, tgt_row[None], layout, attend=attend)
+        assert states.isfinite().all()
+        start = 0
+        for row, (n, m) in enumerate(zip(lengths_of(src), lengths_of(tgt), strict=True)):
+            alone = model.decode_states(
+                model.encode(src[row : row + 1, :n]), tgt[row : row + 1, :m]
+            )
+            assert_close(states[:, start : start + m], alone, rtol=0, atol=1e-11)
+            start += m
+
+
+def layout_of(src: list[int], tgt: list[int], *, rest: int) -> Layout:
+    """Lay sentences of these lengths end to end, with some padding after them."""
+
+    def bounds(own: list[int], others: list[int]) -> Tensor:
+        ends, other_ends = list(accumulate(own)), list(accumulate(others))
+        sentences = zip(own, ends, others, other_ends, strict=True)
+        tokens = [
+            (end - n, end, other - m, other) for n, end, m, other in sentences for _ in range(n)
+        ]
+        tokens += [(ends[-1], ends[-1], other_ends[-1], other_ends[-1])] * rest
+        return torch.tensor(tokens, dtype=torch.int32).t()
+
+    return Layout(bounds(src, tgt), bounds(tgt, src))
+
+
 @given(model=models(), src=padded_ids(sentences=3), tgt=padded_ids(sentences=3))
 def test_a_sentence_of_only_padding_gives_no_nan_and_harms_no_other(
     model: Transformer, src: Tensor, tgt: Tensor
@@ -62,7 +101,7 @@ def test_a_sentence_of_only_padding_gives_no_nan_and_harms_no_other(
     for attend in (None, AttentionRecorder()):
         model.zero_grad()
         chosen = {} if attend is None else {"attend": attend}
-        logits = model.decode(model.encode(empty, **chosen), tgt, **chosen)
+        logits = model.decode(model.encode(empty, None, **chosen), tgt, **chosen)
         torch.autograd.backward(logits.square().mean())
         assert logits.isfinite().all()
         assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())

@@ -14,6 +14,7 @@ from torch import Tensor
 
 from tests.training.runs import config, setup
 from transduce.models.base import Learnable
+from transduce.nn.spans import Layout
 from transduce.training import learner as learner_module
 from transduce.training.distributed import Place, joined
 from transduce.training.events import Event, Scored, Stepped
@@ -68,12 +69,14 @@ def _failing(run: Setup, how: str) -> Setup:
 
     plain = learner_module._decoder_states
 
-    def failing(model: Learnable, src: Tensor, tgt_in: Tensor) -> Tensor:
+    def failing(
+        model: Learnable, src: Tensor, tgt_in: Tensor, layout: Layout | None = None
+    ) -> Tensor:
         if model.training and next(taken, None) is None:
             if how == "die":
                 os.kill(os.getpid(), signal.SIGKILL)
             time.sleep(10**6)
-        return plain(model, src, tgt_in)
+        return plain(model, src, tgt_in, layout)
 
     learner_module._decoder_states = failing
     return run

@@ -76,8 +76,10 @@ def setup(
         seed=settings.run.seed,
         rank=place.rank,
         world=place.world,
+        in_rows=device == "cuda",
+        pin=device == "cuda",
     )
-    dev = replace(loader, store=store(30, seed=1), per_step=place.world)
+    dev = replace(loader, store=store(30, seed=1), per_step=place.world, in_rows=False)
     return Setup(
         config=settings,
         model=build_model(settings.model, seed=settings.run.seed).to(device),

@@ -64,6 +64,23 @@ def test_accumulation_is_one_large_batch(pieces: int, seed: int) -> None:
     assert relative(results[0][1], results[1][1]) < 1e-5
 
 
+@given(seed=st.integers(0, 9), max_tokens=st.sampled_from([None, 20]))
+def test_rows_teach_what_padded_batches_teach(seed: int, max_tokens: int | None) -> None:
+    """The same sentences below one another and end to end, the row whole or in pieces."""
+    rows = Loader(setup(Path(), config()).loader.store, max_tokens=128, seed=seed, in_rows=True)
+    in_row = next(rows.steps(0))
+    padded = replace(in_row, batches=[Batch.of(rows.store, rows.plan(0).batch(0))])
+    results = []
+    for share in (in_row, padded):
+        settings = config()
+        made = Learner(build_model(settings.model), settings, CPU)
+        made.max_tokens = max_tokens
+        loss = made.step(share, number=1, rate=RATE, processes=Processes()).loss
+        results.append((loss.item(), gradient(made.model)))
+    assert results[0][0] == pytest.approx(results[1][0], rel=1e-5)
+    assert relative(results[0][1], results[1][1]) < 1e-5
+
+
 def test_the_gradient_is_that_of_the_mean_smoothed_loss() -> None:
     loader = setup(Path(), config()).loader
     made, loss, found = after_one_step(loader)
@@ -106,11 +123,11 @@ def memory_for(tokens: int) -> Iterator[list[int]]:
     """Let a forward pass fail, after some of the backward passes before it, if it is too large."""
     seen = []
 
-    def limited(model: Learnable, src: Tensor, tgt_in: Tensor) -> Tensor:
+    def limited(model: Learnable, src: Tensor, tgt_in: Tensor, layout: None) -> Tensor:
         seen.append(max(src.numel(), tgt_in.numel()))
         if seen[-1] > tokens:
             raise torch.OutOfMemoryError("CUDA out of memory.")
-        return model.decode_states(model.encode(src), tgt_in)
+        return model.decode_states(model.encode(src, layout), tgt_in, layout)
 
     with patch.object(learner_module, "_decoder_states", limited):
         yield seen
@@ -146,8 +163,8 @@ def test_a_step_that_is_not_finite_changes_nothing(poison: float) -> None:
     before = {name: tensor.clone() for name, tensor in made.model.state_dict().items()}
     plain = learner_module._decoder_states
 
-    def poisoned(model: Learnable, src: Tensor, tgt_in: Tensor) -> Tensor:
-        return plain(model, src, tgt_in) * poison
+    def poisoned(model: Learnable, src: Tensor, tgt_in: Tensor, layout: None) -> Tensor:
+        return plain(model, src, tgt_in, layout) * poison
 
     with patch.object(learner_module, "_decoder_states", poisoned):
         step = made.step(next(shares), number=2, rate=RATE, processes=Processes())

@@ -106,9 +106,9 @@ def test_stopped_and_taken_up_is_the_same_run(stops: list[int], tmp_path: Path) 
 def test_planted_nan_is_skipped_counted_and_named(tmp_path: Path) -> None:
     calls = iter(range(10**6))
 
-    def poisoned(model: Learnable, src: Tensor, tgt_in: Tensor) -> Tensor:
+    def poisoned(model: Learnable, src: Tensor, tgt_in: Tensor, layout: None) -> Tensor:
         bad = model.training and next(calls) in (12, 14)
-        return PLAIN(model, src, tgt_in) * (math.nan if bad else 1.0)
+        return PLAIN(model, src, tgt_in, layout) * (math.nan if bad else 1.0)
 
     with patch.object(learner_module, "_decoder_states", poisoned):
         run, events, ending = trained(tmp_path)
@@ -130,13 +130,13 @@ def test_many_in_a_row_go_back_to_the_last_checkpoint_and_on_with_other_data(
     calls = iter(range(10**6))
     spoilt: list[Tensor] = []
 
-    def spoiling(model: Learnable, src: Tensor, tgt_in: Tensor) -> Tensor:
+    def spoiling(model: Learnable, src: Tensor, tgt_in: Tensor, layout: None) -> Tensor:
         call = next(calls) if model.training else None
         if call == 22:
             spoilt.extend(tensor.clone() for tensor in model.state_dict().values())
             with torch.no_grad():
                 model.projection.fill_(math.nan)
-        return PLAIN(model, src, tgt_in)
+        return PLAIN(model, src, tgt_in, layout)
 
     with patch.object(learner_module, "_decoder_states", spoiling):
         run, events, ending = trained(tmp_path)
@@ -150,8 +150,8 @@ def test_many_in_a_row_go_back_to_the_last_checkpoint_and_on_with_other_data(
 
 
 def test_a_run_that_is_lost_again_and_again_gives_up_naming_the_batch(tmp_path: Path) -> None:
-    def poisoned(model: Learnable, src: Tensor, tgt_in: Tensor) -> Tensor:
-        return PLAIN(model, src, tgt_in) * (math.nan if model.training else 1.0)
+    def poisoned(model: Learnable, src: Tensor, tgt_in: Tensor, layout: None) -> Tensor:
+        return PLAIN(model, src, tgt_in, layout) * (math.nan if model.training else 1.0)
 
     with (
         patch.object(learner_module, "_decoder_states", poisoned),
@@ -161,10 +161,10 @@ def test_a_run_that_is_lost_again_and_again_gives_up_naming_the_batch(tmp_path: 
 
 
 def test_lowered_memory_is_told_and_kept(tmp_path: Path) -> None:
-    def limited(model: Learnable, src: Tensor, tgt_in: Tensor) -> Tensor:
+    def limited(model: Learnable, src: Tensor, tgt_in: Tensor, layout: None) -> Tensor:
         if model.training and max(src.numel(), tgt_in.numel()) > 40:
             raise torch.OutOfMemoryError("CUDA out of memory.")
-        return PLAIN(model, src, tgt_in)
+        return PLAIN(model, src, tgt_in, layout)
 
     plain, _, _ = trained(tmp_path / "plain")
     with patch.object(learner_module, "_decoder_states", limited):
@@ -202,9 +202,9 @@ def test_checkpoints_are_told_when_they_are_whole(tmp_path: Path) -> None:
 def test_a_dev_loss_that_is_no_number_is_the_worst(tmp_path: Path) -> None:
     scorings = iter(range(10**6))
 
-    def poisoned(model: Learnable, src: Tensor, tgt_in: Tensor) -> Tensor:
+    def poisoned(model: Learnable, src: Tensor, tgt_in: Tensor, layout: None) -> Tensor:
         bad = not model.training and next(scorings) < 3
-        return PLAIN(model, src, tgt_in) * (math.nan if bad else 1.0)
+        return PLAIN(model, src, tgt_in, layout) * (math.nan if bad else 1.0)
 
     with patch.object(learner_module, "_decoder_states", poisoned):
         run, events, _ = trained(tmp_path)
@@ -220,9 +220,9 @@ def test_a_dev_loss_that_is_no_number_is_the_worst(tmp_path: Path) -> None:
 def test_a_last_step_that_is_skipped_loses_nothing_of_those_before(tmp_path: Path) -> None:
     calls = iter(range(10**6))
 
-    def poisoned(model: Learnable, src: Tensor, tgt_in: Tensor) -> Tensor:
+    def poisoned(model: Learnable, src: Tensor, tgt_in: Tensor, layout: None) -> Tensor:
         bad = model.training and next(calls) == 36
-        return PLAIN(model, src, tgt_in) * (math.nan if bad else 1.0)
+        return PLAIN(model, src, tgt_in, layout) * (math.nan if bad else 1.0)
 
     with patch.object(learner_module, "_decoder_states", poisoned):
         run, _, ending = trained(tmp_path, training={"steps": 37})

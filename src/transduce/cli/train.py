@@ -276,7 +276,8 @@ def _make_evaluate(
     )
 
     def evaluate(model: Any) -> tuple[float, str] | None:
-        score = dev(model, stopped=stopped)
+        with machine.eagerly():
+            score = dev(model, stopped=stopped)
         if score and on_score:
             on_score(pairs, score)
         return (score.bleu, score.signature) if score else None

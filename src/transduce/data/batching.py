@@ -1,19 +1,57 @@
-"""Which sentences make which batch: so many tokens on either side, of like lengths (§5.1).
+"""Which sentences make which batch: so many tokens on either side (§5.1).
 
 A plan for an epoch follows from (lengths, budget, seed, epoch) alone, so any batch of any epoch is
-reached directly. Sentences are sorted by length with ties in random order and cut into batches;
-the batches are shuffled.
+reached directly. Where batches are padded, sentences are sorted by length with ties in random order
+and cut into batches; the batches are shuffled. Where sentences lie end to end, their lengths do not
+matter: they come in random order.
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
 
 Lengths = NDArray[np.integer]
 Indices = NDArray[np.int64]
+
+ROOM_STEP = 64
+SPARE_ROOM = 0.005
+"""In a batch of random sentences the shorter side is longer than usual by so much at times."""
+
+
+class Room(NamedTuple):
+    """How many tokens a row has room for on either side."""
+
+    src: int
+    tgt: int
+
+    @classmethod
+    def within(cls, max_tokens: int, src: Lengths, tgt: Lengths) -> Self:
+        """Give the side with more tokens the whole budget, the other what it needs beside that.
+
+        Budgets are rounded down, to what GPUs multiply fastest; but every sentence has room.
+        """
+        totals = [int(side.sum(dtype=np.int64)) for side in (src, tgt)]
+        budget = max(ROOM_STEP, max_tokens // ROOM_STEP * ROOM_STEP)
+        needed = [
+            max(budget * min(1.0, (1 + SPARE_ROOM) * total / max(totals)), side.max(initial=1))
+            for total, side in zip(totals, (src, tgt), strict=True)
+        ]
+        return cls(*(_rounded(tokens) for tokens in needed))
+
+    def at_least(self, src: int, tgt: int) -> Self:
+        """Grow where that does not suffice; seldom, since each size is prepared for anew."""
+        sizes = zip(self, (src, tgt), strict=True)
+        return type(self)(*(n if tokens <= n else _rounded(tokens) for n, tokens in sizes))
+
+    def of_piece(self, pieces: int) -> Self:
+        """Give a piece of a row its part of the room, and more, since pieces differ."""
+        if pieces == 1:
+            return self
+        return type(self)(*(_rounded(1.25 * tokens / pieces) for tokens in self))
 
 
 @dataclass(frozen=True)
@@ -42,6 +80,13 @@ class Plan:
         return cls(
             np.concatenate([sentences[:0], *shuffled]), np.concatenate(([0], np.cumsum(sizes)))
         )
+
+    @classmethod
+    def of_rows(cls, src: Lengths, tgt: Lengths, room: Room, *, seed: int, epoch: int) -> Self:
+        """Plan batches that fill a row on either side, end to end."""
+        sentences = np.argsort(noise(src.size, seed, epoch))
+        ends = cut_rows(src[sentences], tgt[sentences], room)
+        return cls(sentences, np.concatenate(([0], ends)).astype(np.int64))
 
     def of(self, names: Indices) -> Self:
         """Read the plan as one of these sentences instead of those numbered from 0."""
@@ -123,6 +168,25 @@ def _cut(src: Lengths, tgt: Lengths, max_tokens: int) -> Indices:
             np.maximum.accumulate(tgt[window]) * count <= max_tokens
         )
         start += max(1, int(fits.sum()))  # once a run is too large, so is every longer one
+        ends.append(start)
+    return np.array(ends, dtype=np.int64)
+
+
+def _rounded(tokens: float) -> int:
+    return ROOM_STEP * math.ceil(tokens / ROOM_STEP)
+
+
+def cut_rows(src: Lengths, tgt: Lengths, room: Room) -> Indices:
+    """Find the ends of the longest runs whose sums fit the room on both sides."""
+    src_sums, tgt_sums = (np.cumsum(side, dtype=np.int64) for side in (src, tgt))
+    ends: list[int] = []
+    start = 0
+    while start < src.size:
+        before = (src_sums[start - 1], tgt_sums[start - 1]) if start else (0, 0)
+        start = min(
+            int(np.searchsorted(sums, taken + most, side="right"))
+            for sums, taken, most in zip((src_sums, tgt_sums), before, room, strict=True)
+        )
         ends.append(start)
     return np.array(ends, dtype=np.int64)
 

@@ -2,13 +2,14 @@
 
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from queue import Full, Queue
 from threading import Event, Thread
 
 import numpy as np
 
 from transduce.data.batch import Batch
-from transduce.data.batching import Indices, Plan, mixed
+from transduce.data.batching import Indices, Plan, Room, mixed
 from transduce.data.store import Store
 
 AHEAD = 8
@@ -39,6 +40,7 @@ class Loader:
     pin: bool = False
     weights: Sequence[float] = ()  # of the store's corpora; 1 each if not given
     max_length: int | None = None  # tokens of a side, its end included; longer pairs are left out
+    in_rows: bool = False  # sentences lie end to end instead of padded
 
     def plan(self, epoch: int) -> Plan:
         """Plan an epoch; ends of sentences count as tokens."""
@@ -47,10 +49,20 @@ class Loader:
         taken = mixed(ends, weights, seed=self.seed, epoch=epoch)
         if self.max_length is not None:
             taken = taken[np.maximum(*self._lengths(taken)) <= self.max_length]
-        plan = Plan.of_epoch(
-            *self._lengths(taken), max_tokens=self.max_tokens, seed=self.seed, epoch=epoch
-        )
+        lengths = self._lengths(taken)
+        if self.in_rows:
+            plan = Plan.of_rows(*lengths, self.room, seed=self.seed, epoch=epoch)
+        else:
+            plan = Plan.of_epoch(*lengths, max_tokens=self.max_tokens, seed=self.seed, epoch=epoch)
         return plan.of(taken)
+
+    @cached_property
+    def room(self) -> Room:
+        """How many tokens a row holds, on either side: the same in all epochs."""
+        lengths = np.array(self._lengths(np.arange(len(self.store))))
+        if self.max_length is not None:
+            lengths = lengths[:, lengths.max(axis=0) <= self.max_length]
+        return Room.within(self.max_tokens, *lengths)
 
     def steps(self, epoch: int, *, done: int = 0) -> Generator[Share]:
         """Stream an epoch's steps after the first `done` batches, made ready in the background."""
@@ -66,7 +78,7 @@ class Loader:
     def _share(self, plan: Plan, first: int) -> Share:
         count = min(self.per_step, len(plan) - first)
         mine = plan.share(first, count=count, rank=self.rank, world=self.world)
-        batches = [Batch.of(self.store, sentences) for sentences in mine]
+        batches = [self._batch(sentences, pieces=-(-self.world // count)) for sentences in mine]
         everyones = plan.sentences[plan.starts[first] : plan.starts[first + count]]
         src_tokens, tgt_tokens = (int(side.sum()) for side in self._lengths(everyones))
         return Share(
@@ -77,6 +89,12 @@ class Loader:
             done=first + count,
             of=len(plan),
         )
+
+    def _batch(self, sentences: Indices, *, pieces: int) -> Batch:
+        """Lay out a batch, or one of so many pieces of a batch."""
+        if not self.in_rows:
+            return Batch.of(self.store, sentences)
+        return Batch.in_row(self.store, sentences, self.room.of_piece(pieces))
 
     def _lengths(self, sentences: Indices) -> tuple[Indices, Indices]:
         src, tgt = (side.lengths_of(sentences) + 1 for side in (self.store.src, self.store.tgt))

@@ -11,13 +11,15 @@ from typing import Any, Protocol, Self, TypeVar
 
 from torch import Tensor, nn
 
+from transduce.nn.spans import Layout, Spans
+
 
 @dataclass(frozen=True)
 class Memory:
     """What the encoder hands to the decoder."""
 
     states: Tensor  # [B, S, d_model]
-    allowed: Tensor  # [B, 1, 1, S]
+    allowed: Tensor | Spans  # a mask, [B, 1, 1, S], or runs of keys
 
 
 class SearchState(Protocol):
@@ -72,11 +74,11 @@ class Seq2Seq(Searchable[State], Protocol[State]):
         """The matrix, [V, d_model], that turns the decoder's states into scores (§3.4)."""
         ...
 
-    def encode(self, src: Tensor) -> Memory:
-        """Read source ids, [B, S]."""
+    def encode(self, src: Tensor, layout: Layout | None = None) -> Memory:
+        """Read source ids, [B, S]: padded sentences, or a row of them laid out end to end."""
         ...
 
-    def decode_states(self, memory: Memory, tgt_in: Tensor) -> Tensor:
+    def decode_states(self, memory: Memory, tgt_in: Tensor, layout: Layout | None = None) -> Tensor:
         """Read every prefix of tgt_in, [B, T]: a state for each, [B, T, d_model].
 
         Training takes these and the projection instead of logits, which would fill the memory.
@@ -103,6 +105,10 @@ class Learnable(Seq2Seq[Any], Protocol):
 
     def modules(self) -> Iterator[nn.Module]:
         """Stream the parts, down to the smallest."""
+        ...
+
+    def compile_parts(self) -> None:
+        """Have torch compile the model, for training, when it is next used."""
         ...
 
     def state_dict(self) -> dict[str, Tensor]:

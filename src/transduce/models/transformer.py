@@ -9,12 +9,13 @@ from torch import Tensor, nn
 
 from transduce.models.base import Memory
 from transduce.models.transformer_state import TransformerState
-from transduce.nn.attention import Attend, MultiHeadAttention, attend_fused
+from transduce.nn.attention import Allowed, Attend, MultiHeadAttention, attend_fused
 from transduce.nn.dropout import Dropout
 from transduce.nn.embedding import Embedding
 from transduce.nn.feed_forward import FeedForward
 from transduce.nn.masks import padding_allowed
 from transduce.nn.positions import Positions
+from transduce.nn.spans import Layout, Spans
 from transduce.nn.sublayer import AddNorm
 
 
@@ -37,7 +38,7 @@ class EncoderLayer(nn.Module):
         self.add_norm_1 = parts.add_norm()
         self.add_norm_2 = parts.add_norm()
 
-    def forward(self, x: Tensor, *, allowed: Tensor, attend: Attend) -> Tensor:
+    def forward(self, x: Tensor, *, allowed: Allowed, attend: Attend) -> Tensor:
         """Map [B, S, d_model] to the same shape."""
         x = self.add_norm_1(x, lambda x: self.self_attention(x, x, allowed=allowed, attend=attend))
         x = self.add_norm_2(x, self.feed_forward)
@@ -56,9 +57,13 @@ class DecoderLayer(nn.Module):
         self.add_norm_2 = parts.add_norm()
         self.add_norm_3 = parts.add_norm()
 
-    def forward(self, x: Tensor, memory: Memory, *, attend: Attend) -> Tensor:
+    def forward(
+        self, x: Tensor, memory: Memory, *, allowed: Spans | None, attend: Attend
+    ) -> Tensor:
         """Map [B, T, d_model] to the same shape. Padding stands last: no real position sees it."""
-        x = self.add_norm_1(x, lambda x: self.self_attention(x, x, causal=True, attend=attend))
+        x = self.add_norm_1(
+            x, lambda x: self.self_attention(x, x, allowed=allowed, causal=True, attend=attend)
+        )
         x = self.add_norm_2(
             x,
             lambda x: self.cross_attention(x, memory.states, allowed=memory.allowed, attend=attend),
@@ -70,13 +75,14 @@ class DecoderLayer(nn.Module):
         """Do the same for one position of each hypothesis, [B, k, d_model], from what is kept."""
 
         def look_back(x: Tensor) -> Tensor:
-            kept = self.self_attention.keys_values(x)
-            k, v = state.append(layer, *kept, place.position, reach=place.reach)
-            return self.self_attention.query(x, k, v, allowed=place.allowed, attend=place.attend)
+            q, k, v = self.self_attention.project(x)
+            k, v = state.append(layer, k, v, place.position, reach=place.reach)
+            return self.self_attention.look(q, k, v, allowed=place.allowed, attend=place.attend)
 
         def look_at_memory(x: Tensor) -> Tensor:  # one sentence's hypotheses are k queries to it
             k, v = state.memory_keys[layer], state.memory_values[layer]
-            return self.cross_attention.query(x, k, v, allowed=state.memory_allowed)
+            q = self.cross_attention.queries(x)
+            return self.cross_attention.look(q, k, v, allowed=state.memory_allowed)
 
         x = self.add_norm_1(x, look_back)
         x = self.add_norm_2(x, look_at_memory)
@@ -122,13 +128,23 @@ class Transformer(nn.Module):
         """Score every next token: logits, [B, T, V]."""
         return self.decode(self.encode(src), tgt_in)
 
-    def encode(self, src: Tensor, *, attend: Attend = attend_fused) -> Memory:
-        """Read the source, [B, S]."""
-        allowed = padding_allowed(src, self.pad_id)  # [B, 1, 1, S]
-        x = self._embed(src, self.positions(src.size(1)))  # [B, S, d_model]
+    def encode(
+        self, src: Tensor, layout: Layout | None = None, *, attend: Attend = attend_fused
+    ) -> Memory:
+        """Read the source, [B, S]: padded sentences, or a row of them laid out end to end."""
+        reading: Allowed
+        from_target: Tensor | Spans
+        if layout is None:
+            positions = self.positions(src.size(1))  # [S, d_model]
+            mask = padding_allowed(src, self.pad_id)  # [B, 1, 1, S]
+            reading, from_target = mask, mask
+        else:
+            positions = self.positions.at(layout.src_positions)  # [S, d_model]
+            reading, from_target = layout.src_to_src, layout.tgt_to_src
+        x = self._embed(src, positions)  # [B, S, d_model]
         for layer in self.encoder:
-            x = layer(x, allowed=allowed, attend=attend)
-        return Memory(states=self.encoder_norm(x), allowed=allowed)
+            x = layer(x, allowed=reading, attend=attend)
+        return Memory(states=self.encoder_norm(x), allowed=from_target)
 
     def decode(self, memory: Memory, tgt_in: Tensor, *, attend: Attend = attend_fused) -> Tensor:
         """Read the target shifted right, [B, T]; score the token after each of its positions."""
@@ -136,12 +152,21 @@ class Transformer(nn.Module):
         return self.embedding.logits(states)  # [B, T, V]
 
     def decode_states(
-        self, memory: Memory, tgt_in: Tensor, *, attend: Attend = attend_fused
+        self,
+        memory: Memory,
+        tgt_in: Tensor,
+        layout: Layout | None = None,
+        *,
+        attend: Attend = attend_fused,
     ) -> Tensor:
-        """Do the same up to the scores."""
-        x = self._embed(tgt_in, self.positions(tgt_in.size(1)))  # [B, T, d_model]
+        """Do the same up to the scores; also for a row of sentences laid out end to end."""
+        if layout is None:
+            positions, allowed = self.positions(tgt_in.size(1)), None
+        else:
+            positions, allowed = self.positions.at(layout.tgt_positions), layout.tgt_to_tgt
+        x = self._embed(tgt_in, positions)  # [B, T, d_model]
         for layer in self.decoder:
-            x = layer(x, memory, attend=attend)
+            x = layer(x, memory, allowed=allowed, attend=attend)
         states: Tensor = self.decoder_norm(x)  # [B, T, d_model]
         return states
 
@@ -150,9 +175,16 @@ class Transformer(nn.Module):
         """The matrix that turns states into scores, [V, d_model]: the embedding's own (§3.4)."""
         return self.embedding.weight
 
+    def compile_parts(self) -> None:
+        """Have the parts compiled one by one when they are used: each kind of layer once."""
+        self._embed = torch.compile(self._embed, fullgraph=True, dynamic=False)  # type: ignore[method-assign]
+        for layer in (*self.encoder, *self.decoder):
+            layer.compile(fullgraph=True, dynamic=False)
+
     def start(self, memory: Memory, *, hypotheses: int, max_steps: int) -> TransformerState:
         """Compute the keys and values of the source once, for all hypotheses and all steps."""
         self.positions.check(max_steps)
+        assert isinstance(memory.allowed, Tensor), "a search reads padded sentences"
         pairs = [layer.cross_attention.keys_values(memory.states) for layer in self.decoder]
         keys, values = zip(*pairs, strict=True)
         return TransformerState.before_first_token(

@@ -3,18 +3,25 @@
 import math
 from typing import Protocol
 
+import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
 from transduce.nn.device import fits_kernels, runs_kernels
+from transduce.nn.linear import linear_together
 from transduce.nn.masks import causal_allowed
+from transduce.nn.spans import Spans
+
+Allowed = Tensor | Spans | None
+"""What may be looked at: a mask that broadcasts to [B, h, T, S], or runs of keys."""
 
 
 class Attend(Protocol):
     """Eq. 1, however computed: softmax(q k^T / sqrt(d_k)) v.
 
     `allowed` is True where a query may look and broadcasts to [B, h, T, S]; None allows all. Every
-    query must be able to look somewhere. `causal`, instead, lets position i look at positions ≤ i.
+    query must be able to look somewhere. `causal` lets position i look at positions ≤ i: instead of
+    a mask, or within runs.
     """
 
     def __call__(
@@ -23,7 +30,7 @@ class Attend(Protocol):
         k: Tensor,
         v: Tensor,
         *,
-        allowed: Tensor | None = None,
+        allowed: Allowed = None,
         causal: bool = False,
         p_drop: float = 0.0,
     ) -> Tensor:
@@ -36,11 +43,13 @@ def attend_fused(
     k: Tensor,  # [B, h, S, d_k]
     v: Tensor,  # [B, h, S, d_v]
     *,
-    allowed: Tensor | None = None,
+    allowed: Allowed = None,
     causal: bool = False,
     p_drop: float = 0.0,
 ) -> Tensor:
     """Eq. 1 in one kernel, which never writes the weights to memory."""
+    if isinstance(allowed, Spans):
+        return _attend_spans(q, k, v, allowed, causal=causal, p_drop=p_drop)
     is_plain = not causal and p_drop == 0
     fits = fits_kernels(q.size(-2), q.size(-1), v.size(-1), q.dtype)
     if is_plain and fits and runs_kernels(q):
@@ -57,20 +66,41 @@ def attend_as_written(
     k: Tensor,  # [B, h, S, d_k]
     v: Tensor,  # [B, h, S, d_v]
     *,
-    allowed: Tensor | None = None,
+    allowed: Allowed = None,
     causal: bool = False,
     p_drop: float = 0.0,
 ) -> tuple[Tensor, Tensor]:
     """Eq. 1 step by step. Returns (context, weights), the weights before any dropout."""
-    assert not (causal and allowed is not None), "causal or allowed, not both"
-    if causal:
-        allowed = causal_allowed(q.size(-2), device=q.device)  # [T, T]
+    allowed = _as_mask(q, allowed, causal=causal)  # broadcasts to [B, h, T, S]
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))  # [B, h, T, S]
     if allowed is not None:
         scores = scores.masked_fill(~allowed, -math.inf)
     weights = scores.softmax(dim=-1)  # [B, h, T, S]
     context = F.dropout(weights, p_drop) @ v  # [B, h, T, d_v]
     return context, weights
+
+
+def _attend_spans(
+    q: Tensor, k: Tensor, v: Tensor, spans: Spans, *, causal: bool, p_drop: float
+) -> Tensor:
+    """Attend among sentences that lie end to end; without a CUDA device, as if by a mask."""
+    if q.is_cuda and p_drop == 0 and q.dtype != torch.float64:
+        from transduce.nn.span_kernels import attend_spans
+
+        return attend_spans(q, k, v, spans, causal=causal)
+    mask = _as_mask(q, spans, causal=causal)
+    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p_drop)
+
+
+def _as_mask(q: Tensor, allowed: Allowed, *, causal: bool) -> Tensor | None:
+    if isinstance(allowed, Spans):
+        allowed = allowed.allowed()  # [T, S]
+    elif causal:
+        assert allowed is None, "causal or a mask, not both"
+    if not causal:
+        return allowed
+    back = causal_allowed(q.size(-2), device=q.device)  # [T, T]
+    return back if allowed is None else back & allowed
 
 
 class AttentionRecorder:
@@ -85,7 +115,7 @@ class AttentionRecorder:
         k: Tensor,
         v: Tensor,
         *,
-        allowed: Tensor | None = None,
+        allowed: Allowed = None,
         causal: bool = False,
         p_drop: float = 0.0,
     ) -> Tensor:
@@ -114,37 +144,46 @@ class MultiHeadAttention(nn.Module):
         x: Tensor,  # [B, T, d_model]
         memory: Tensor,  # [B, S, d_model]
         *,
-        allowed: Tensor | None = None,
+        allowed: Allowed = None,
         causal: bool = False,
         attend: Attend = attend_fused,
     ) -> Tensor:
         """Let each position of x look at the positions of memory (x itself for self-attention)."""
-        k, v = self.keys_values(memory)
-        return self.query(x, k, v, allowed=allowed, causal=causal, attend=attend)  # [B, T, d_model]
+        q, k, v = self.project(x) if memory is x else (self.queries(x), *self.keys_values(memory))
+        return self.look(q, k, v, allowed=allowed, causal=causal, attend=attend)  # [B, T, d_model]
+
+    def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+        """Project x to queries, keys and values: what self-attention needs."""
+        q, k, v = self._heads(x, self.w_q, self.w_k, self.w_v)
+        return q, k, v
+
+    def queries(self, x: Tensor) -> Tensor:
+        """Project what looks."""
+        (q,) = self._heads(x, self.w_q)
+        return q
 
     def keys_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Project what is looked at; the result may be kept and queried again."""
-        k = self._split_heads(self.w_k(memory))  # [B, h, S, d_k]
-        v = self._split_heads(self.w_v(memory))  # [B, h, S, d_v]
+        """Project what is looked at; the result may be kept and looked at again."""
+        k, v = self._heads(memory, self.w_k, self.w_v)
         return k, v
 
-    def query(
+    def look(
         self,
-        x: Tensor,  # [B, T, d_model]
+        q: Tensor,  # [B, h, T, d_k]
         k: Tensor,  # [B, h, S, d_k]
         v: Tensor,  # [B, h, S, d_v]
         *,
-        allowed: Tensor | None = None,
+        allowed: Allowed = None,
         causal: bool = False,
         attend: Attend = attend_fused,
     ) -> Tensor:
-        """Let each position of x look at keys and values that were projected before."""
-        q = self._split_heads(self.w_q(x))  # [B, h, T, d_k]
+        """Let queries look at keys and values, and project what the heads saw."""
         p_drop = self.p_drop if self.training else 0.0
         heads = attend(q, k, v, allowed=allowed, causal=causal, p_drop=p_drop)  # [B, h, T, d_v]
         concatenated = heads.transpose(1, 2).flatten(2)  # [B, T, h*d_v]
         output: Tensor = self.w_o(concatenated)  # [B, T, d_model]
         return output
 
-    def _split_heads(self, x: Tensor) -> Tensor:
-        return x.view(*x.shape[:-1], self.h, -1).transpose(1, 2)
+    def _heads(self, x: Tensor, *projections: nn.Linear) -> list[Tensor]:
+        projected = linear_together(x, *projections)
+        return [y.view(*y.shape[:-1], self.h, -1).transpose(1, 2) for y in projected]

@@ -23,7 +23,7 @@ def runs_kernels(x: Tensor) -> bool:
     if torch.compiler.is_compiling() or not x.is_cuda:
         return False
     is_ours = torch.is_inference_mode_enabled() and not torch.is_autocast_enabled("cuda")
-    return is_ours and _kernels_work()
+    return is_ours and kernels_work()
 
 
 def fits_kernels(queries: int, d_k: int, d_v: int, dtype: torch.dtype) -> bool:
@@ -33,7 +33,7 @@ def fits_kernels(queries: int, d_k: int, d_v: int, dtype: torch.dtype) -> bool:
 
 
 @cache
-def _kernels_work() -> bool:
+def kernels_work() -> bool:
     """Try one: Triton needs a compiler and a device that it knows."""
     if importlib.util.find_spec("triton") is None:
         return False
@@ -43,6 +43,6 @@ def _kernels_work() -> bool:
         x = torch.ones(1, 16, device="cuda")
         add_norm(x, x, nn.LayerNorm(16, device="cuda"))
     except Exception as fault:  # noqa: BLE001 - whatever it is, torch's kernels do it too
-        warnings.warn(f"translating more slowly, without Triton: {fault}", stacklevel=2)
+        warnings.warn(f"computing more slowly, without Triton: {fault}", stacklevel=2)
         return False
     return True

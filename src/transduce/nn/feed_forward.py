@@ -3,6 +3,7 @@
 from torch import Tensor, nn
 
 from transduce.nn.dropout import Dropout
+from transduce.nn.linear import linear_relu
 
 
 class FeedForward(nn.Module):
@@ -16,6 +17,6 @@ class FeedForward(nn.Module):
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply eq. 2 to each position of x."""
-        inner = self.dropout(self.w_1(x).relu())  # [B, T, d_ff]
+        inner = self.dropout(linear_relu(x, self.w_1))  # [B, T, d_ff]
         output: Tensor = self.w_2(inner)  # [B, T, d_model]
         return output

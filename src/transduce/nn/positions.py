@@ -37,9 +37,9 @@ class Positions(nn.Module):
                 f"model.max_positions={self.table.size(0)}; cut it or raise the setting"
             )
 
-    def at(self, position: Tensor) -> Tensor:
-        """Return the row of one position, [1], that lies on the device."""
-        return self.table.index_select(0, position)  # [1, d_model]
+    def at(self, positions: Tensor) -> Tensor:
+        """Return the rows of positions, [T], that lie on the device: nobody checks them."""
+        return self.table.index_select(0, positions)  # [T, d_model]
 
 
 class SinusoidalPositions(Positions):

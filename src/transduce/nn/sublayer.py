@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 
+import torch
 from torch import Tensor, nn
 
 from transduce.nn.device import runs_kernels
@@ -37,6 +38,10 @@ class PostNorm(AddNorm):
             from transduce.nn.kernels import add_norm
 
             return add_norm(x, y, self.norm)
+        if y.is_cuda and self.training and torch.compiler.is_compiling():  # which takes Triton
+            from transduce.nn.norm_kernels import drop_add_norm
+
+            return drop_add_norm(x, y, self.norm, p_drop=self.dropout.p)
         output: Tensor = self.norm(x + self.dropout(y))
         return output
 

@@ -21,7 +21,7 @@ class Guard:
         leaps = (self._seen >= MEAN_STEPS) & (loss > LEAP_FACTOR * self._mean + LEAP_NATS)
         fit = loss.isfinite() & gradient_norm.isfinite() & ~leaps
         weight = 1 / (self._seen + 1).clamp(max=MEAN_STEPS)
-        self._mean = torch.where(fit, self._mean + weight * (loss - self._mean), self._mean)
+        self._mean += torch.where(fit, weight * (loss - self._mean), 0.0)
         self._seen += fit
         return (~fit).float()
 

@@ -1,6 +1,7 @@
 """One step of training: forward, loss, backward, and Adam (§5.3, §5.4)."""
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import torch
@@ -11,11 +12,13 @@ from transduce.data.batch import Batch
 from transduce.data.loader import Share
 from transduce.errors import TransduceError
 from transduce.models.base import Learnable
+from transduce.nn.spans import Layout
 from transduce.training.distributed import Processes
 from transduce.training.guard import Guard
 from transduce.training.loss import smoothed_loss
 from transduce.training.machine import Machine
-from transduce.training.optimiser import Gradients, adam
+from transduce.training.optimiser import Gradients, adam, set_rate
+from transduce.training.recorded import Recorded
 
 
 @dataclass(frozen=True)
@@ -28,7 +31,11 @@ class Made:
 
 
 class Learner:
-    """The model with its gradients and its optimiser."""
+    """The model with its gradients and its optimiser.
+
+    On a CUDA device, batches are rows of one size: the forward pass is compiled for it, and all
+    that a step does there is recorded once.
+    """
 
     def __init__(self, model: Learnable, config: Config, machine: Machine) -> None:
         self.model = model
@@ -38,76 +45,101 @@ class Learner:
         self._config = config
         self._machine = machine
         self._gradients = Gradients(model)
+        self._tokens = torch.ones((), device=machine.device)  # that the step's loss is a mean over
+        self._loss = torch.zeros((), device=machine.device)
+        self._recorded: dict[tuple[int, ...], Recorded] = {}
+        self._update: Callable[[], Tensor] = self._take_step
+        if machine.records:
+            model.compile_parts()
+            self._update = Recorded(self._take_step)
 
     def step(self, share: Share, *, number: int, rate: float, processes: Processes) -> Made:
         """Learn from what all processes take in this step, as if it were one batch.
 
         The loss is a mean over all target tokens, however they are dealt to batches and processes.
         """
-        loss = self._gradient_in_memory(share, number, processes)
+        self._gradient_in_memory(share, number, processes)
         processes.meet()
-        totals = torch.stack([loss])
-        processes.sum(totals)
+        processes.sum(self._loss)
         processes.sum(self._gradients.flat)
-        norm = self._gradients.clip(self._config.training.clip_norm)
-        skipped = self.guard.judge(totals[0], norm)
-        self._update(rate, skipped)
-        return Made(totals[0], norm, skipped)
+        set_rate(self.optimiser, rate)
+        return Made(*self._update().unbind())
 
-    def _gradient_in_memory(self, share: Share, number: int, processes: Processes) -> Tensor:
+    def _gradient_in_memory(self, share: Share, number: int, processes: Processes) -> None:
         """Compute the gradient; where memory does not suffice, in smaller pieces from now on."""
         while True:
             try:
                 return self._gradient(share, number, processes)
             except torch.OutOfMemoryError as full:
                 largest = max(_padded(piece) for piece in self._pieces(share))
-                if all(batch.src.size(0) == 1 for batch in self._pieces(share)):
+                if all(batch.is_one_pair for batch in self._pieces(share)):
                     raise TransduceError(
                         f"memory does not suffice for one sentence pair of {largest:,} tokens; "
                         "choose a smaller model or lower model.max_positions"
                     ) from full
                 self.max_tokens = largest // 2
+            self._recorded.clear()
             if self._machine.device.type == "cuda":
                 torch.cuda.empty_cache()
 
-    def _gradient(self, share: Share, number: int, processes: Processes) -> Tensor:
+    def _gradient(self, share: Share, number: int, processes: Processes) -> None:
         self._gradients.flat.zero_()
-        total = torch.zeros((), device=self._machine.device)
+        self._loss.zero_()
+        self._tokens.fill_(share.tgt_tokens)
         self.model.train()
         for index, piece in enumerate(self._pieces(share)):
             # What dropout draws follows from the step alone, so a checkpoint need not hold it.
             first = index * processes.world + processes.rank
             torch.manual_seed(_mixed(self._config.run.seed, number, first))
-            batch = piece.to(self._machine.device)
-            with self._machine.arithmetic():
-                states = _decoder_states(self.model, batch.src, batch.tgt_in)  # [B, T, d_model]
-                loss, _ = smoothed_loss(
-                    states,
-                    self.model.projection,
-                    batch.tgt_out,
-                    eps_ls=self._config.training.eps_ls,
-                )
-            mean = loss / share.tgt_tokens
-            torch.autograd.backward(mean)
-            total += mean.detach()
-        return total
+            self._loss += self._learn_from(piece)
+
+    def _learn_from(self, batch: Batch) -> Tensor:
+        """Add a batch's part to the gradient; return its part of the loss."""
+        if batch.layout is None or not self._machine.records:
+            placed = batch.to(self._machine.device)
+            with self._machine.eagerly():
+                return self._backward(placed.src, placed.tgt_in, placed.tgt_out, placed.layout)
+        shape = (batch.src.size(1), batch.tgt_out.size(1))
+        if shape not in self._recorded:
+            self._recorded[shape] = Recorded(self._backward_of_row)
+        bounds = (batch.layout.src, batch.layout.tgt)
+        return self._recorded[shape](batch.src, batch.tgt_in, batch.tgt_out, *bounds)
+
+    def _backward_of_row(
+        self, src: Tensor, tgt_in: Tensor, tgt_out: Tensor, src_bounds: Tensor, tgt_bounds: Tensor
+    ) -> Tensor:
+        return self._backward(src, tgt_in, tgt_out, Layout(src_bounds, tgt_bounds))
+
+    def _backward(
+        self, src: Tensor, tgt_in: Tensor, tgt_out: Tensor, layout: Layout | None
+    ) -> Tensor:
+        with self._machine.arithmetic():
+            states = _decoder_states(self.model, src, tgt_in, layout)  # [B, T, d_model]
+            loss, _ = smoothed_loss(
+                states, self.model.projection, tgt_out, eps_ls=self._config.training.eps_ls
+            )
+        mean = loss / self._tokens
+        self._gradients.add(mean)
+        return mean.detach()
 
     def _pieces(self, share: Share) -> list[Batch]:
         if self.max_tokens is None:
             return share.batches
         return [piece for batch in share.batches for piece in batch.split(self.max_tokens)]
 
-    def _update(self, rate: float, skipped: Tensor) -> None:
-        for group in self.optimiser.param_groups:
-            group["lr"] = rate
+    def _take_step(self) -> Tensor:
+        """Take the step unless the guard forbids it; return what there is to tell."""
+        norm = self._gradients.clip(self._config.training.clip_norm)
+        skipped = self.guard.judge(self._loss, norm)
         # The fused kernel does nothing where this is 1: no one waits to learn whether it is.
         self.optimiser.found_inf = skipped  # type: ignore[attr-defined]
         self.optimiser.grad_scale = None  # type: ignore[attr-defined]
         self.optimiser.step()
+        return torch.stack([self._loss, norm, skipped])
 
 
-def _decoder_states(model: Learnable, src: Tensor, tgt_in: Tensor) -> Tensor:
-    return model.decode_states(model.encode(src), tgt_in)
+def _decoder_states(model: Learnable, src: Tensor, tgt_in: Tensor, layout: Layout | None) -> Tensor:
+    return model.decode_states(model.encode(src, layout), tgt_in, layout)
 
 
 @torch.no_grad()
@@ -122,8 +154,8 @@ def dev_loss(
     totals = torch.zeros(2, device=machine.device)
     for batch in batches:
         placed = batch.to(machine.device)
-        with machine.arithmetic():
-            states = _decoder_states(model, placed.src, placed.tgt_in)
+        with machine.eagerly(), machine.arithmetic():
+            states = _decoder_states(model, placed.src, placed.tgt_in, placed.layout)
             _, nll = smoothed_loss(states, model.projection, placed.tgt_out, eps_ls=0.0)
         totals += torch.stack([nll, torch.full_like(nll, batch.tgt_tokens)])
     processes.sum(totals)

@@ -1,12 +1,13 @@
 """What the numbers are computed on, and how precisely."""
 
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 
 import torch
 
 from transduce.config.schema import RunConfig
 from transduce.errors import ConfigError
+from transduce.nn.device import kernels_work
 
 
 @dataclass(frozen=True)
@@ -15,6 +16,15 @@ class Machine:
 
     device: torch.device
     autocast: torch.dtype | None = None  # of matrix products; None: that of the weights
+
+    @property
+    def records(self) -> bool:
+        """Whether a step is compiled and recorded there."""
+        return self.device.type == "cuda" and kernels_work()
+
+    def eagerly(self) -> AbstractContextManager[None]:
+        """Use nothing compiled: what has ever new shapes would be compiled for each."""
+        return torch.compiler.set_stance("force_eager") if self.records else nullcontext()
 
     @property
     def precision(self) -> str:

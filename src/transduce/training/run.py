@@ -246,6 +246,7 @@ def _setup(
         pin=device.type == "cuda",
         weights=config.data.weights,
         max_length=config.model.max_positions,
+        in_rows=ready.machine.records and config.model.p_drop_attention == 0,
         rank=processes.rank,
         world=processes.world,
     )
@@ -269,7 +270,9 @@ def _setup(
 
 def _dev_batches(loader: Loader, prepared: Prepared) -> list[Batch]:
     """Make this process's share of the development set."""
-    dev = replace(loader, store=prepared.dev, per_step=loader.world, pin=False, weights=())
+    dev = replace(
+        loader, store=prepared.dev, per_step=loader.world, pin=False, weights=(), in_rows=False
+    )
     return list(dev.batches(0))
 
 

@@ -1,0 +1,235 @@
+"""LayerNorm(x + Dropout(y)) and its gradient in one kernel each, on a CUDA device.
+
+A compiler joins these operations too, but draws each random number from a generator made for
+harder tasks, keeps what it drew for the gradient, and keeps the sums in float32: on an H200 with
+25,600 rows of width 512 that took 75 μs forward and 155 μs back, where the bytes read and written
+here take 25 μs each.
+"""
+
+from typing import Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor, nn
+
+ELEMENTS, GRADIENT_ELEMENTS, WARPS = 2048, 4096, 4
+"""What a program holds at a time."""
+
+
+def drop_add_norm(x: Tensor, y: Tensor, norm: nn.LayerNorm, *, p_drop: float) -> Tensor:
+    """Return LayerNorm(x + Dropout(y)), in the type of y."""
+    output: Tensor = _join(x, y, norm.weight, norm.bias, p_drop, norm.eps)[0]
+    return output
+
+
+@torch.library.custom_op("transduce::drop_add_norm", mutates_args=())
+def _join(
+    x: Tensor, y: Tensor, gain: Tensor, bias: Tensor, p_drop: float, epsilon: float
+) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor]:
+    """Return the norm, and for the gradient: the sums, their means and scales, and the seed."""
+    x, y = x.contiguous(), y.contiguous()
+    out, sums, means, scales = _room(y)
+    seed = torch.randint(2**62, (1,), device=y.device)
+    width = y.size(-1)
+    rows = _rows_at_a_time(width, ELEMENTS)
+    _forward[(triton.cdiv(y.numel() // width, rows),)](
+        x,
+        y,
+        gain,
+        bias,
+        out,
+        sums,
+        means,
+        scales,
+        seed,
+        y.numel() // width,
+        epsilon,
+        *_dropout(p_drop),
+        width=width,
+        block=triton.next_power_of_2(width),
+        rows=rows,
+    )
+    return out, sums, means, scales, seed
+
+
+@_join.register_fake
+def _(_x: Tensor, y: Tensor, *_: object) -> tuple[Tensor, ...]:
+    return (*_room(y), y.new_empty(1, dtype=torch.int64))
+
+
+@torch.library.custom_op("transduce::drop_add_norm_gradient", mutates_args=())
+def _gradient(
+    d_out: Tensor,
+    sums: Tensor,
+    means: Tensor,
+    scales: Tensor,
+    seed: Tensor,
+    gain: Tensor,
+    p_drop: float,
+    x_dtype: torch.dtype,
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the gradients of x and y, and those of gain and bias summed over parts of the rows."""
+    d_out = d_out.contiguous()
+    width = sums.size(-1)
+    d_x, d_y, parts = _gradient_room(sums, x_dtype)
+    _backward[(parts.size(1),)](
+        d_out,
+        sums,
+        means,
+        scales,
+        seed,
+        gain,
+        d_x,
+        d_y,
+        parts,
+        sums.numel() // width,
+        *_dropout(p_drop),
+        width=width,
+        block=triton.next_power_of_2(width),
+        rows=_rows_at_a_time(width, GRADIENT_ELEMENTS),
+        num_warps=WARPS,
+    )
+    return d_x, d_y, parts
+
+
+@_gradient.register_fake
+def _(_d_out: Tensor, sums: Tensor, *rest: Any) -> tuple[Tensor, Tensor, Tensor]:
+    return _gradient_room(sums, rest[-1])
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
+    x, _, gain, _, ctx.p_drop, _ = inputs
+    ctx.x_dtype = x.dtype
+    ctx.save_for_backward(*output[1:], gain)
+    ctx.mark_non_differentiable(*output[1:])
+    ctx.set_materialize_grads(False)
+
+
+def _differentiate(ctx: Any, d_out: Tensor, *_: None) -> tuple[Tensor | None, ...]:
+    d_x, d_y, parts = _gradient(d_out, *ctx.saved_tensors, ctx.p_drop, ctx.x_dtype)
+    d_gain, d_bias = parts.sum(dim=1)
+    return d_x, d_y, d_gain, d_bias, None, None
+
+
+_join.register_autograd(_differentiate, setup_context=_keep)
+
+
+def _room(y: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    out, sums = (y.new_empty(y.shape) for _ in range(2))
+    means, scales = (y.new_empty(y.shape[:-1], dtype=torch.float32) for _ in range(2))
+    return out, sums, means, scales
+
+
+def _gradient_room(sums: Tensor, x_dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
+    width = sums.size(-1)
+    rows = _rows_at_a_time(width, GRADIENT_ELEMENTS)
+    programs = -(-sums.numel() // width // rows)
+    parts = sums.new_empty(2, programs, width, dtype=torch.float32)
+    return sums.new_empty(sums.shape, dtype=x_dtype), sums.new_empty(sums.shape), parts
+
+
+def _rows_at_a_time(width: int, elements: int) -> int:
+    return max(1, elements // int(triton.next_power_of_2(width)))
+
+
+def _dropout(p_drop: float) -> tuple[int, float]:
+    """Return which of 2^24 draws drop an element, and what the others are scaled by."""
+    return round(p_drop * 2**24), 1 / (1 - p_drop)
+
+
+@triton.jit
+def _forward(
+    x_pointer,
+    y_pointer,
+    gain_pointer,
+    bias_pointer,
+    out_pointer,
+    sums_pointer,
+    means_pointer,
+    scales_pointer,
+    seed_pointer,
+    count,
+    epsilon,
+    dropped,
+    scale_up,
+    width: tl.constexpr,
+    block: tl.constexpr,
+    rows: tl.constexpr,
+):
+    row = tl.program_id(0) * rows + tl.arange(0, rows)
+    column = tl.arange(0, block)
+    at = row[:, None] * width + column[None, :]
+    mask = (row < count)[:, None] & (column < width)[None, :]
+    kept = _kept(at, tl.load(seed_pointer), dropped)
+    y = tl.load(y_pointer + at, mask=mask, other=0.0).to(tl.float32)
+    total = tl.load(x_pointer + at, mask=mask, other=0.0).to(tl.float32)
+    total += tl.where(kept, y * scale_up, 0.0)
+    mean = tl.sum(total, 1) / width
+    centred = tl.where(mask, total - mean[:, None], 0.0)
+    scale = tl.rsqrt(tl.sum(centred * centred, 1) / width + epsilon)
+    gain = tl.load(gain_pointer + column, mask=column < width, other=0.0).to(tl.float32)
+    bias = tl.load(bias_pointer + column, mask=column < width, other=0.0).to(tl.float32)
+    out = centred * scale[:, None] * gain[None, :] + bias[None, :]
+    tl.store(out_pointer + at, out.to(out_pointer.dtype.element_ty), mask=mask)
+    tl.store(sums_pointer + at, total.to(sums_pointer.dtype.element_ty), mask=mask)
+    tl.store(means_pointer + row, mean, mask=row < count)
+    tl.store(scales_pointer + row, scale, mask=row < count)
+
+
+@triton.jit
+def _backward(
+    d_out_pointer,
+    sums_pointer,
+    means_pointer,
+    scales_pointer,
+    seed_pointer,
+    gain_pointer,
+    d_x_pointer,
+    d_y_pointer,
+    parts_pointer,
+    count,
+    dropped,
+    scale_up,
+    width: tl.constexpr,
+    block: tl.constexpr,
+    rows: tl.constexpr,
+):
+    program, programs = tl.program_id(0), tl.num_programs(0)
+    row = program * rows + tl.arange(0, rows)
+    column = tl.arange(0, block)
+    is_row, is_column = row < count, column < width
+    at = row[:, None] * width + column[None, :]
+    mask = is_row[:, None] & is_column[None, :]
+    d_out = tl.load(d_out_pointer + at, mask=mask, other=0.0).to(tl.float32)
+    total = tl.load(sums_pointer + at, mask=mask, other=0.0).to(tl.float32)
+    gain = tl.load(gain_pointer + column, mask=is_column, other=0.0).to(tl.float32)
+    mean = tl.load(means_pointer + row, mask=is_row, other=0.0)
+    scale = tl.load(scales_pointer + row, mask=is_row, other=0.0)
+    normal = tl.where(mask, (total - mean[:, None]) * scale[:, None], 0.0)
+    d_normal = d_out * gain[None, :]
+    along = tl.sum(d_normal * normal, 1) / width
+    level = tl.sum(d_normal, 1) / width
+    d_sum = (d_normal - level[:, None] - normal * along[:, None]) * scale[:, None]
+    d_y = tl.where(_kept(at, tl.load(seed_pointer), dropped), d_sum * scale_up, 0.0)
+    tl.store(d_x_pointer + at, d_sum.to(d_x_pointer.dtype.element_ty), mask=mask)
+    tl.store(d_y_pointer + at, d_y.to(d_y_pointer.dtype.element_ty), mask=mask)
+    parts_pointer += program * width + column
+    tl.store(parts_pointer, tl.sum(d_out * normal, 0), mask=is_column)
+    tl.store(parts_pointer + programs * width, tl.sum(d_out, 0), mask=is_column)
+
+
+@triton.jit
+def _kept(place, seed, dropped):
+    """Draw for each place whether it is kept: the same for the same seed."""
+    draw = _mixed(place.to(tl.uint32) ^ seed.to(tl.uint32))
+    draw = _mixed(draw + (seed >> 31).to(tl.uint32))
+    return (draw >> 8).to(tl.int32) >= dropped
+
+
+@triton.jit
+def _mixed(bits):
+    """Let each bit depend on all bits (the finaliser of MurmurHash3)."""
+    bits = (bits ^ (bits >> 16)) * 0x85EBCA6B
+    bits = (bits ^ (bits >> 13)) * 0xC2B2AE35
+    return bits ^ (bits >> 16)
