@@ -20,9 +20,15 @@ GRACE_S = 5.0
 def listen(host: str, port: int) -> socket.socket:
     """Take an address; port 0 is any that is free."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    # Said to be TCP, or asyncio does not turn off the delay of 40 ms between two small packets.
+    listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        return socket.create_server((host, port), family=family, backlog=BACKLOG)
+        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listening.bind((host, port))
+        listening.listen(BACKLOG)
+        return listening
     except (OSError, OverflowError) as fault:
+        listening.close()
         reason = getattr(fault, "strerror", None) or str(fault)
         raise InputError(
             f"cannot listen at {host}:{port}: {reason}; choose another --host or --port"
