@@ -2,11 +2,11 @@
 
     python benchmarks/serve.py MODEL SENTENCES
 
-Clients on the loopback send a sentence each and wait for the answer, over and over. The claims: with
-2, 16 and 64 clients at least 70 % of the sentences a second that the translator itself does, given 64
-at a time (measured before and after each, in this process, on the same sentences); answers are those
-of the translator; over the limit comes 429 with Retry-After; after SIGTERM under load every request
-that was sent before it is answered.
+Clients on the loopback send a sentence each and wait for the answer, over and over. The claims:
+with 2, 16 and 64 clients at least 70 % of the sentences a second that the translator itself does,
+given 64 at a time (measured before and after each, in this process, on the same sentences); answers
+are those of the translator; over the limit comes 429 with Retry-After; after SIGTERM under load
+every request that was sent before it is answered.
 
 Also shown is the translator given as many sentences at a time as there are clients: nobody can
 batch more than is asked for.

@@ -10,8 +10,6 @@ if TYPE_CHECKING:
     from transduce.serving.keys import Keys
     from transduce.serving.languages import Pair
 
-EXTRA = "serving needs more packages: pip install 'transduce[serve]'"
-
 
 def serve(
     models: Annotated[
@@ -68,31 +66,30 @@ def serve(
     if max_batch < 1 or not 0 <= wait_ms <= 1_000:
         raise InputError("--max-batch: use 1 or more; --wait-ms: use 0 to 1,000")
     known = Keys() if keys is None else _keys(keys)
-    listening = listen(host, port)
-    translators = _load(models, device=device, precision=precision)
-    app = make_app(
-        translators,
-        version=transduce.__version__,
-        limits=limits,
-        keys=known,
-        origins=allow_origin or [],
-        max_batch=max_batch,
-        wait_s=wait_ms / 1_000,
-    )
-    _say_where(listening.getsockname(), list(translators), is_open=not known.are_needed)
-    serve(app, listening, limits)
+    with listen(host, port) as listening:
+        translators = _load(models, device=device, precision=precision)
+        app = make_app(
+            translators,
+            version=transduce.__version__,
+            limits=limits,
+            keys=known,
+            origins=allow_origin or [],
+            max_batch=max_batch,
+            wait_s=wait_ms / 1_000,
+        )
+        _say_where(listening.getsockname(), list(translators), is_open=not known.are_needed)
+        serve(app, listening, limits)
     typer.echo("finished what was taken; good-bye", err=True)
 
 
 def _check_extra() -> None:
-    from importlib.util import find_spec
+    from importlib import util
 
     from transduce.errors import InputError
 
-    if not all(find_spec(name) for name in ("fastapi", "uvicorn", "prometheus_client")):
-        raise InputError(EXTRA)
-    if not any(find_spec(name) for name in ("python_multipart", "multipart")):
-        raise InputError(EXTRA)
+    for name in ("fastapi", "uvicorn", "prometheus_client", "python_multipart"):
+        if util.find_spec(name) is None:
+            raise InputError(f"serving needs {name}: pip install 'transduce[serve]'")
 
 
 def _keys(path: Path) -> "Keys":

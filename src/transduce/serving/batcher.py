@@ -75,7 +75,7 @@ class Batcher:
         self._arrived = 0
         self._is_closed = False
         self._unanswered = 0  # sentences, waiting or being translated; of the event loop alone
-        self._sentences_by_second = 0.0
+        self._sentences_per_s = 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread = Thread(target=self._work, name="batches", daemon=True)
 
@@ -140,9 +140,9 @@ class Batcher:
 
     def _retry_after_s(self) -> int:
         """Guess how long it takes until half of the queue is done."""
-        if not self._sentences_by_second:
+        if not self._sentences_per_s:
             return 1
-        return min(60, math.ceil(self._unanswered / 2 / self._sentences_by_second))
+        return min(60, math.ceil(self._unanswered / 2 / self._sentences_per_s))
 
     # What follows is done by the thread that translates.
 
@@ -216,8 +216,8 @@ class Batcher:
             else:
                 job.future.set_result(result)
         rate = done.sentences / max(done.seconds, 1e-6)
-        before = self._sentences_by_second or rate
-        self._sentences_by_second = before + 0.2 * (rate - before)
+        before = self._sentences_per_s or rate
+        self._sentences_per_s = before + 0.2 * (rate - before)
         self._tell(done)
 
 

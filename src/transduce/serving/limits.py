@@ -15,6 +15,8 @@ class Limits:
     max_body_bytes: int = 1 << 20
     max_characters: int = 10_000  # of a request that is answered at once; a stream may have more
     max_sentences: int = 200  # of such a request, and of one line of a stream
+    max_lines: int = 1_000  # of such a request; blank ones count
+    max_document_lines: int = 20_000  # of a stream
     max_attention_characters: int = 1_000  # weights take memory
     max_queue: int = 1_000  # sentences that are waited for, of all clients together
     max_requests: int = 512  # with a body, at the same time

@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections.abc import AsyncIterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from transduce.decoding.options import Alternative, Options, Translation
 from transduce.decoding.translator import Translator
@@ -16,6 +16,8 @@ from transduce.serving.refusal import Refused
 
 PART_SENTENCES = 32
 """Of a long document, so many are put into the queue at a time: others get their turn, too."""
+PART_LINES = 500
+"""Of which many may be blank."""
 AGAIN_S = 0.1
 """A document that has begun waits for room in the queue, and looks for it so often."""
 
@@ -38,6 +40,20 @@ class Translated:
             ]
             found.setdefault(self.document.with_lines(best))
         return list(found)
+
+
+@dataclass
+class _Part:
+    """Some lines of a document."""
+
+    lines: list[str] = field(default_factory=list)
+    weights: list[int] = field(default_factory=list)
+    sentences: int = 0
+
+    def add(self, line: str, sentences: int) -> None:
+        self.lines.append(line)
+        self.weights.append(sentences)
+        self.sentences += sentences
 
 
 class Service:
@@ -81,6 +97,7 @@ class Service:
         """Translate texts line by line, all of them by the deadline or not at all."""
         documents = [_checked(text) for text in texts]
         lines = [line for one in documents for line in one.lines]
+        _bounded(len(lines), self.limits.max_lines, "lines")
         weights = [weight(line) for line in lines]
         self._check(sum(map(len, texts)), sum(weights), options)
         found = iter(await self._answers(pair, lines, weights, options))
@@ -93,40 +110,38 @@ class Service:
         """
         if options.attention:
             self._check(len(text), 0, options)
+        whole = _checked(text)
+        _bounded(len(whole.lines), self.limits.max_document_lines, "lines")
         has_begun = False
-        for lines, weights in self._parts(_checked(text)):
+        for part in await asyncio.to_thread(self._parts, whole):
             for translation in await self._answers(
-                pair, lines, weights, options, is_patient=has_begun
+                pair, part.lines, part.weights, options, is_patient=has_begun
             ):
                 yield translation
             has_begun = True
 
-    def _parts(self, whole: Document) -> list[tuple[list[str], list[int]]]:
-        parts: list[tuple[list[str], list[int]]] = [([], [])]
-        for number, line in enumerate(whole.lines, 1):
-            sentences = weight(line)
-            if sentences > self.limits.max_sentences:
-                raise Refused(
-                    413,
-                    f"line {number:,} has {sentences:,} sentences or pieces of long ones, and the "
-                    f"most is {self.limits.max_sentences:,}: put each paragraph on a line",
-                )
-            if sum(parts[-1][1]) + sentences > PART_SENTENCES or len(parts[-1][0]) > 1_000:
-                parts.append(([], []))
-            parts[-1][0].append(line)
-            parts[-1][1].append(sentences)
-        return parts
-
     def _check(self, characters: int, sentences: int, options: Options) -> None:
         limits = self.limits
-        for count, most, unit in (
-            (characters, limits.max_characters, "characters"),
-            (sentences, limits.max_sentences, "sentences or pieces of long ones"),
-            (characters if options.attention else 0, limits.max_attention_characters,
-             "characters with attention or alignment"),
-        ):  # fmt: skip
-            if count > most:
-                raise Refused(413, f"{count:,} {unit}, and the most is {most:,}: send less at once")
+        _bounded(characters, limits.max_characters, "characters")
+        _bounded(sentences, limits.max_sentences, "sentences or pieces of long ones")
+        if options.attention:
+            most = limits.max_attention_characters
+            _bounded(characters, most, "characters with attention or alignment")
+
+    def _parts(self, whole: Document) -> list[_Part]:
+        """Cut a document into parts of some sentences; a line is never cut."""
+        parts = [_Part()]
+        for number, line in enumerate(whole.lines, 1):
+            sentences = weight(line)
+            unit = f"sentences or pieces of long ones in line {number:,}"
+            _bounded(sentences, self.limits.max_sentences, unit)
+            if (
+                parts[-1].sentences + sentences > PART_SENTENCES
+                or len(parts[-1].lines) == PART_LINES
+            ):
+                parts.append(_Part())
+            parts[-1].add(line, sentences)
+        return parts
 
     async def _answers(
         self,
@@ -165,6 +180,11 @@ class Service:
     async def _room(self, sentences: int) -> None:
         while not self.batcher.has_room(sentences):
             await asyncio.sleep(AGAIN_S)
+
+
+def _bounded(found: int, most: int, unit: str) -> None:
+    if found > most:
+        raise Refused(413, f"{found:,} {unit}, and the most is {most:,}: send less at once")
 
 
 def finite(score: float) -> float | None:
