@@ -20,6 +20,9 @@ class Shouting:
         self.gate.set()
         self.began = threading.Semaphore(0)  # one for each batch
 
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        return [len(text.split()) for text in texts]
+
     def translate(self, lines: Sequence[str], options: Options) -> list[Translation]:
         self.batches.append(list(lines))
         self.began.release()
@@ -62,7 +65,9 @@ class Running:
         await self.batcher.close()
 
     def ask(self, kind: Kind, *lines: str) -> "asyncio.Task[list[Translation]]":
-        return asyncio.create_task(self.batcher.translate(kind, lines, [1] * len(lines)))
+        return asyncio.create_task(
+            self.batcher.translate(kind, lines, [1] * len(lines), deadline_s=60)
+        )
 
 
 async def reached(semaphore: threading.Semaphore) -> None:

@@ -19,7 +19,6 @@ from transduce.serving.service import Service, Translated, finite
 MAX_BEAM = 16
 USUAL_BEAM = Options().beam
 Code = Annotated[str, Field(max_length=32)]
-Text = Annotated[str, Field(max_length=1_000_000)]
 
 
 class Error(BaseModel):
@@ -58,7 +57,7 @@ class _Question(BaseModel):
 class TranslateRequest(_Question):
     """Texts to translate."""
 
-    text: Text | Annotated[list[Text], Field(min_length=1, max_length=1_000)] = Field(
+    text: str | Annotated[list[str], Field(min_length=1, max_length=1_000)] = Field(
         description="One text or several. Each of its lines is translated by itself.",
         examples=["A man is riding a bike."],
     )
@@ -67,7 +66,7 @@ class TranslateRequest(_Question):
 class StreamRequest(_Question):
     """A document to translate."""
 
-    text: Text = Field(description="Its lines are its paragraphs.", examples=["A man.\n\nA dog."])
+    text: str = Field(description="Its lines are its paragraphs.", examples=["A man.\n\nA dog."])
 
 
 class Candidate(BaseModel):
@@ -171,9 +170,11 @@ def make_api(service: Service, keys: Keys) -> APIRouter:
     ) -> None:
         check_key(keys, given.credentials if given else None)
 
+    only_with_key = [Depends(allowed)] if keys.are_needed else []  # or a key would be documented
+
     @router.post(
         "/translate",
-        dependencies=[Depends(allowed)],
+        dependencies=only_with_key,
         response_model_exclude_unset=True,  # what was not asked for
         responses=refusals(400, 403, 408, 413, 422, 429, 503),
     )
@@ -190,7 +191,7 @@ def make_api(service: Service, keys: Keys) -> APIRouter:
 
     @router.post(
         "/stream",
-        dependencies=[Depends(allowed)],
+        dependencies=only_with_key,
         response_class=StreamingResponse,
         responses={
             200: {

@@ -17,7 +17,7 @@ from threading import Condition, Thread
 from transduce.decoding.options import Options, Translation
 from transduce.decoding.stop import Stopped, stopping
 from transduce.decoding.translator import Translator
-from transduce.serving.refusal import too_busy
+from transduce.serving.refusal import Refused, too_busy
 
 MAX_WITH_ATTENTION = 8
 """Sentences of a batch whose attention is kept: the weights of a long one take 40 MiB."""
@@ -34,7 +34,7 @@ class Kind:
     options: Options
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Job:
     """One line to translate."""
 
@@ -42,6 +42,7 @@ class Job:
     line: str
     weight: int
     future: asyncio.Future[Translation]
+    has_begun: bool = False
 
 
 @dataclass(frozen=True)
@@ -101,15 +102,18 @@ class Batcher:
         await asyncio.to_thread(self._thread.join)
 
     async def translate(
-        self, kind: Kind, lines: Sequence[str], weights: Sequence[int]
+        self, kind: Kind, lines: Sequence[str], weights: Sequence[int], *, deadline_s: float
     ) -> list[Translation]:
-        """Translate lines that are not blank; cancelled, it gives them up.
+        """Translate lines that are not blank; cancelled or late, it gives them up.
 
         Where the queue would become too long, it refuses all of them at once.
         """
         jobs = self._put(kind, lines, weights)
         try:
-            return await asyncio.gather(*(job.future for job in jobs))
+            async with asyncio.timeout(deadline_s):
+                return await asyncio.gather(*(job.future for job in jobs))
+        except TimeoutError:
+            raise self._late(jobs, deadline_s) from None
         finally:
             for job in jobs:
                 job.future.cancel()
@@ -132,6 +136,12 @@ class Batcher:
             self._arrived += 1
             self._changed.notify_all()
         return jobs
+
+    def _late(self, jobs: list[Job], deadline_s: float) -> Refused:
+        """Tell whether there was too much before these, or they take too long themselves."""
+        if not all(job.has_begun for job in jobs):
+            return too_busy(self._retry_after_s())
+        return Refused(503, f"not done within {deadline_s:g} s, and given up", retry_after_s=5)
 
     def _leave(self, number: int, sentences: int, _future: asyncio.Future[Translation]) -> None:
         self._unanswered -= sentences
@@ -188,7 +198,7 @@ class Batcher:
             if sentences >= most:
                 break
         for number in taken:
-            del self._waiting[number]
+            self._waiting.pop(number).has_begun = True
         return list(taken.values())
 
     def _run(self, jobs: list[Job]) -> None:

@@ -1,9 +1,11 @@
 """A text as its lines: they are translated one by one, and blank ones and all line ends stay."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from transduce.serving.limits import SENTENCE_BYTES
+from transduce.decoding.sentences import CountTokens
+from transduce.serving.limits import SENTENCE_TOKENS
 from transduce.text.sentences import sentences
 
 _END = re.compile(r"(\r?\n)")
@@ -27,6 +29,8 @@ def document(text: str) -> Document:
     return Document(tuple(parts[::2]), tuple(parts[1::2]))
 
 
-def weight(line: str) -> int:
-    """Count sentences; 0 if it is blank. Long ones count as several."""
-    return sum(1 + len(part.encode()) // SENTENCE_BYTES for part in sentences(line))
+def weights(lines: Sequence[str], count_tokens: CountTokens) -> list[int]:
+    """Count the sentences of each line; a blank one has none, and long ones count as several."""
+    parts = [sentences(line) for line in lines]
+    tokens = iter(count_tokens([part for line in parts for part in line]))
+    return [sum(1 + next(tokens) // SENTENCE_TOKENS for _ in line) for line in parts]

@@ -12,7 +12,6 @@ from transduce.serving.api import (
     MAX_BEAM,
     USUAL_BEAM,
     Code,
-    Text,
     bearer_of,
     check_key,
     refusals,
@@ -29,34 +28,36 @@ NOT_DETECTED = 0.0
 """Languages are not detected: a language is named because there is no other, with confidence 0."""
 
 
-def _nothing_is_default(value: Any) -> Any:
-    return None if value == "" else value
+def _or(default: Any) -> BeforeValidator:
+    """Take nothing, as forms and some clients send it, for the default."""
+    return BeforeValidator(lambda value: default if value in ("", None) else value)
+
+
+Key = Annotated[str, Field(max_length=1_000), _or("")]
 
 
 class TranslateRequest(BaseModel):
     """What LibreTranslate's clients send; fields that this server does not know are passed by."""
 
-    q: Text | Annotated[list[Text], Field(max_length=MAX_TEXTS)] = Field(
+    q: str | Annotated[list[str], Field(max_length=MAX_TEXTS)] = Field(
         description="One text or several.", examples=["A man is riding a bike."]
     )
     source: Code = Field(description="Language code, or auto.", examples=["en"])
     target: Code = Field(description="Language code.", examples=["de"])
-    format: Annotated[str | None, Field(max_length=32), BeforeValidator(_nothing_is_default)] = (
-        Field(default=None, description="text; html is refused.", examples=["text"])
+    format: Annotated[Code, _or("text")] = Field(
+        default="text", description="text; html is refused.", examples=["text"]
     )
-    alternatives: Annotated[
-        int | None, Field(ge=0, lt=MAX_BEAM), BeforeValidator(_nothing_is_default)
-    ] = Field(default=None, description="How many other translations.")
-    api_key: Annotated[str | None, Field(max_length=1_000)] = Field(
-        default=None, description="A key, if this server needs one."
+    alternatives: Annotated[int, Field(ge=0, lt=MAX_BEAM), _or(0)] = Field(
+        default=0, description="How many other translations."
     )
+    api_key: Key = Field(default="", description="A key, if this server needs one.")
 
 
 class DetectRequest(BaseModel):
     """A text whose language is asked for."""
 
-    q: Text = Field(examples=["A man is riding a bike."])
-    api_key: Annotated[str | None, Field(max_length=1_000)] = None
+    q: str = Field(examples=["A man is riding a bike."])
+    api_key: Key = Field(default="", description="A key, if this server needs one.")
 
 
 class Detected(BaseModel):
@@ -104,10 +105,10 @@ def make_libretranslate(service: Service, keys: Keys) -> APIRouter:
         """Translate a text, or several."""
         asked = await _read(request, TranslateRequest)
         check_key(keys, asked.api_key, bearer_of(request))
-        if asked.format not in (None, "text"):
+        if asked.format != "text":
             raise Refused(400, f"format {asked.format[:20]!r}: this server translates text alone")
         pair = service.pair(asked.source, asked.target)
-        more = asked.alternatives or 0
+        more = asked.alternatives
         options = Options(max(USUAL_BEAM, more + 1), n_best=more + 1)
         texts = [asked.q] if isinstance(asked.q, str) else asked.q
         found = [one.texts for one in await service.translate(pair, texts, options)]

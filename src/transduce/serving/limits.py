@@ -4,7 +4,7 @@ from dataclasses import dataclass, fields
 
 from transduce.errors import InputError
 
-SENTENCE_BYTES = 200
+SENTENCE_TOKENS = 40
 """A longer sentence counts as several: letters that no text has make a token of each byte."""
 
 

@@ -12,7 +12,7 @@ from fastapi.responses import HTMLResponse, Response
 
 from transduce.analysis.attention_page import attention_page
 from transduce.decoding.options import Options
-from transduce.serving.api import Code, Text, check_key
+from transduce.serving.api import Code, check_key
 from transduce.serving.guard import POLICY
 from transduce.serving.keys import Keys
 from transduce.serving.refusal import Refused
@@ -37,7 +37,7 @@ def make_pages(service: Service, keys: Keys) -> APIRouter:
 
     @router.post("/attention")
     async def attention(
-        text: Annotated[Text, Form()],
+        text: Annotated[str, Form()],
         source: Annotated[Code, Form()],
         target: Annotated[Code, Form()],
         api_key: Annotated[str | None, Form(max_length=1_000)] = None,

@@ -2,14 +2,16 @@
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
 
 from transduce.decoding.options import Alternative, Options, Translation
+from transduce.decoding.sentences import CountTokens
 from transduce.decoding.translator import Translator
 from transduce.errors import InputError
 from transduce.serving.batcher import Batcher, Kind
-from transduce.serving.documents import Document, document, weight
+from transduce.serving.documents import Document, document, weights
 from transduce.serving.languages import Pair
 from transduce.serving.limits import Limits
 from transduce.serving.refusal import Refused
@@ -44,16 +46,21 @@ class Translated:
 
 @dataclass
 class _Part:
-    """Some lines of a document."""
+    """Some lines of a document, and how many sentences each has."""
 
     lines: list[str] = field(default_factory=list)
-    weights: list[int] = field(default_factory=list)
-    sentences: int = 0
+    counts: list[int] = field(default_factory=list)
 
-    def add(self, line: str, sentences: int) -> None:
+    def __post_init__(self) -> None:
+        self.sentences = sum(self.counts)
+
+    def add(self, line: str, count: int) -> None:
         self.lines.append(line)
-        self.weights.append(sentences)
-        self.sentences += sentences
+        self.counts.append(count)
+        self.sentences += count
+
+    def counted(self) -> Iterator[tuple[str, int]]:
+        return zip(self.lines, self.counts, strict=True)
 
 
 class Service:
@@ -98,9 +105,11 @@ class Service:
         documents = [_checked(text) for text in texts]
         lines = [line for one in documents for line in one.lines]
         _bounded(len(lines), self.limits.max_lines, "lines")
-        weights = [weight(line) for line in lines]
-        self._check(sum(map(len, texts)), sum(weights), options)
-        found = iter(await self._answers(pair, lines, weights, options))
+        _bounded(sum(map(len, texts)), self.limits.max_characters, "characters")
+        part = _Part(lines, weights(lines, self._translators[pair].count_tokens))
+        _bounded(part.sentences, self.limits.max_sentences, "sentences or pieces of long ones")
+        self._check_attention(texts, options)
+        found = iter(await self._answers(pair, part, options))
         return [Translated(one, [next(found) for _ in one.lines]) for one in documents]
 
     async def stream(self, pair: Pair, text: str, options: Options) -> AsyncIterator[Translation]:
@@ -108,78 +117,62 @@ class Service:
 
         The deadline is for each part of it.
         """
-        if options.attention:
-            self._check(len(text), 0, options)
+        self._check_attention([text], options)
         whole = _checked(text)
         _bounded(len(whole.lines), self.limits.max_document_lines, "lines")
         has_begun = False
-        for part in await asyncio.to_thread(self._parts, whole):
-            for translation in await self._answers(
-                pair, part.lines, part.weights, options, is_patient=has_begun
-            ):
+        count_tokens = self._translators[pair].count_tokens
+        for part in await asyncio.to_thread(self._parts, whole, count_tokens):
+            for translation in await self._answers(pair, part, options, is_patient=has_begun):
                 yield translation
             has_begun = True
 
-    def _check(self, characters: int, sentences: int, options: Options) -> None:
-        limits = self.limits
-        _bounded(characters, limits.max_characters, "characters")
-        _bounded(sentences, limits.max_sentences, "sentences or pieces of long ones")
+    def _check_attention(self, texts: Sequence[str], options: Options) -> None:
         if options.attention:
-            most = limits.max_attention_characters
-            _bounded(characters, most, "characters with attention or alignment")
+            most = self.limits.max_attention_characters
+            _bounded(sum(map(len, texts)), most, "characters with attention or alignment")
 
-    def _parts(self, whole: Document) -> list[_Part]:
+    def _parts(self, whole: Document, count_tokens: CountTokens) -> list[_Part]:
         """Cut a document into parts of some sentences; a line is never cut."""
         parts = [_Part()]
-        for number, line in enumerate(whole.lines, 1):
-            sentences = weight(line)
+        counts = weights(whole.lines, count_tokens)
+        for number, (line, count) in enumerate(zip(whole.lines, counts, strict=True), 1):
             unit = f"sentences or pieces of long ones in line {number:,}"
-            _bounded(sentences, self.limits.max_sentences, unit)
-            if (
-                parts[-1].sentences + sentences > PART_SENTENCES
-                or len(parts[-1].lines) == PART_LINES
-            ):
+            _bounded(count, self.limits.max_sentences, unit)
+            if parts[-1].sentences + count > PART_SENTENCES or len(parts[-1].lines) == PART_LINES:
                 parts.append(_Part())
-            parts[-1].add(line, sentences)
+            parts[-1].add(line, count)
         return parts
 
     async def _answers(
-        self,
-        pair: Pair,
-        lines: Sequence[str],
-        weights: Sequence[int],
-        options: Options,
-        *,
-        is_patient: bool = False,
+        self, pair: Pair, part: _Part, options: Options, *, is_patient: bool = False
     ) -> list[Translation]:
         """Translate lines, of which blank ones need no model, by the deadline."""
         kind = Kind(str(pair), self._translators[pair], options)
-        said = [
-            (line, sentences) for line, sentences in zip(lines, weights, strict=True) if sentences
-        ]
+        said = [(line, count) for line, count in part.counted() if count]
+        if is_patient:
+            await self._room(part.sentences)
         try:
-            async with asyncio.timeout(self.limits.deadline_s):
-                if is_patient:
-                    await self._room(sum(weights))
-                found = iter(
-                    await self.batcher.translate(
-                        kind, [line for line, _ in said], [sentences for _, sentences in said]
-                    )
-                )
-        except TimeoutError as late:
-            raise Refused(
-                503, f"not done within {self.limits.deadline_s:g} s, and given up", retry_after_s=5
-            ) from late
+            answers = await self.batcher.translate(
+                kind,
+                [line for line, _ in said],
+                [count for _, count in said],
+                deadline_s=self.limits.deadline_s,
+            )
         except InputError as fault:
             raise Refused(400, str(fault)) from fault
+        found = iter(answers)
         return [
-            next(found) if sentences else Translation(line, "", 0.0, (Alternative("", 0.0),))
-            for line, sentences in zip(lines, weights, strict=True)
+            next(found) if count else Translation(line, "", 0.0, (Alternative("", 0.0),))
+            for line, count in part.counted()
         ]
 
     async def _room(self, sentences: int) -> None:
-        while not self.batcher.has_room(sentences):
-            await asyncio.sleep(AGAIN_S)
+        """Wait for room in the queue; after the deadline, it is refused as at the beginning."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(self.limits.deadline_s):
+                while not self.batcher.has_room(sentences):
+                    await asyncio.sleep(AGAIN_S)
 
 
 def _bounded(found: int, most: int, unit: str) -> None:
