@@ -129,14 +129,26 @@ def test_a_fault_in_the_midst_of_a_stream_is_its_last_row() -> None:
     assert "0.2 s" in rows[-1]["error"]
 
 
+def test_who_is_late_because_of_others_is_told_to_come_again() -> None:
+    fake = Shouting()
+    fake.gate.clear()
+    app = make_app({EN_DE: as_translator(fake)}, version="1", limits=Limits(deadline_s=0.3))
+    with TestClient(app) as client, ThreadPoolExecutor(2) as threads:
+        first = threads.submit(client.post, "/v1/translate", json={"text": "a"})
+        fake.began.acquire()
+        second = client.post("/v1/translate", json={"text": "b"})
+        assert (first.result().status_code, second.status_code) == (413, 429)
+        assert int(second.headers["Retry-After"]) >= 1
+
+
 def test_what_is_not_done_by_the_deadline_is_given_up() -> None:
     fake = Shouting()
     fake.gate.clear()
     app = make_app({EN_DE: as_translator(fake)}, version="1", limits=Limits(deadline_s=0.1))
     with TestClient(app) as client:
         response = client.post("/v1/translate", json={"text": "a"})
-        assert response.status_code == 503
-        assert response.json() == {"error": "not done within 0.1 s, and given up"}
+        assert response.status_code == 413
+        assert "not done within 0.1 s, and given up" in response.json()["error"]
     # It has ended, though the gate is closed: the work was cancelled.
 
 

@@ -138,10 +138,9 @@ def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
         400: "Not to be understood, or languages that this server does not translate.",
         403: "No key, or a wrong one.",
         408: "The body took too long to arrive.",
-        413: "Too much at once.",
+        413: "Too much at once, or too much for the time there is.",
         422: "A field is missing, unknown, or not what it must be.",
         429: "Too much to do: try again after Retry-After seconds.",
-        503: "Not done by the deadline, and given up.",
     }
     return {status: {"model": Error, "description": said[status]} for status in statuses}
 
@@ -176,7 +175,7 @@ def make_api(service: Service, keys: Keys) -> APIRouter:
         "/translate",
         dependencies=only_with_key,
         response_model_exclude_unset=True,  # what was not asked for
-        responses=refusals(400, 403, 408, 413, 422, 429, 503),
+        responses=refusals(400, 403, 408, 413, 422, 429),
     )
     async def translate(question: TranslateRequest) -> TranslateAnswer:
         """Translate texts: the n best of each line with scores, alignment and attention."""
@@ -199,7 +198,7 @@ def make_api(service: Service, keys: Keys) -> APIRouter:
                 "as in /v1/translate. If it cannot go on, the last one has an `error`.",
                 "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
             },
-            **refusals(400, 403, 408, 413, 422, 429, 503),
+            **refusals(400, 403, 408, 413, 422, 429),
         },
     )
     async def stream(question: StreamRequest) -> StreamingResponse:

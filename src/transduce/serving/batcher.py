@@ -42,7 +42,8 @@ class Job:
     line: str
     weight: int
     future: asyncio.Future[Translation]
-    has_begun: bool = False
+    request: int  # which it belongs to
+    was_alone: bool = False  # its batch had nothing but its request
 
 
 @dataclass(frozen=True)
@@ -123,8 +124,9 @@ class Batcher:
         if not self.has_room(more):
             raise too_busy(self._retry_after_s())
         assert self._loop is not None, "a batcher is started before it is used"
+        request = next(self._numbers)
         jobs = [
-            Job(kind, line, sentences, self._loop.create_future())
+            Job(kind, line, sentences, self._loop.create_future(), request)
             for line, sentences in zip(lines, weights, strict=True)
         ]
         self._unanswered += more
@@ -138,10 +140,10 @@ class Batcher:
         return jobs
 
     def _late(self, jobs: list[Job], deadline_s: float) -> Refused:
-        """Tell whether there was too much before these, or they take too long themselves."""
-        if not all(job.has_begun for job in jobs):
+        """Tell whether there was too much else to do, or it takes too long by itself."""
+        if not all(job.was_alone for job in jobs):
             return too_busy(self._retry_after_s())
-        return Refused(503, f"not done within {deadline_s:g} s, and given up", retry_after_s=5)
+        return Refused(413, f"not done within {deadline_s:g} s, and given up: send less at once")
 
     def _leave(self, number: int, sentences: int, _future: asyncio.Future[Translation]) -> None:
         self._unanswered -= sentences
@@ -197,8 +199,9 @@ class Batcher:
             sentences += job.weight
             if sentences >= most:
                 break
+        is_alone = len({job.request for job in taken.values()}) == 1
         for number in taken:
-            self._waiting.pop(number).has_begun = True
+            self._waiting.pop(number).was_alone = is_alone
         return list(taken.values())
 
     def _run(self, jobs: list[Job]) -> None:

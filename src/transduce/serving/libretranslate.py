@@ -98,7 +98,7 @@ def make_libretranslate(service: Service, keys: Keys) -> APIRouter:
     @router.post(
         "/translate",
         response_model_exclude_none=True,
-        responses=refusals(400, 403, 408, 413, 429, 503),
+        responses=refusals(400, 403, 408, 413, 429),
         openapi_extra=_body_of(TranslateRequest),
     )
     async def translate(request: Request) -> Translation:

@@ -44,7 +44,9 @@ function objectIn(given) {
 
 function makeFields(schema, depth = 0) {
   const required = new Set(schema.required ?? []);
-  return make("dl", {}, ...Object.entries(schema.properties).flatMap(([name, field]) => {
+  const needed = ([name]) => (required.has(name) ? 0 : 1);
+  const fields = Object.entries(schema.properties).sort((one, other) => needed(one) - needed(other));
+  return make("dl", {}, ...fields.flatMap(([name, field]) => {
     const facts = [typeOf(field), ...boundsOf(field)].join(", ");
     const below = depth < DEEPEST ? objectIn(field) : null;
     const about = make("dd", {}, make("span", { className: "soft", textContent: `${facts}. ` }), field.description ?? "");
