@@ -9,7 +9,7 @@ import asyncio
 import math
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from threading import Condition, Thread
@@ -21,6 +21,8 @@ from transduce.serving.refusal import Refused, too_busy
 
 MAX_WITH_ATTENTION = 8
 """Sentences of a batch whose attention is kept: the weights of a long one take 40 MiB."""
+EARLY_S = 1.0
+"""Who has waited longer than this is late because of others."""
 GROWTH = 4
 """A wait goes on while jobs keep coming, for up to so many times its length."""
 
@@ -43,7 +45,8 @@ class Job:
     weight: int
     future: asyncio.Future[Translation]
     request: int  # which it belongs to
-    was_alone: bool = False  # its batch had nothing but its request
+    put: float = field(default_factory=time.monotonic)
+    had_its_time: bool = False  # it began early, and its batch had nothing but its request
 
 
 @dataclass(frozen=True)
@@ -141,7 +144,7 @@ class Batcher:
 
     def _late(self, jobs: list[Job], deadline_s: float) -> Refused:
         """Tell whether there was too much else to do, or it takes too long by itself."""
-        if not all(job.was_alone for job in jobs):
+        if not all(job.had_its_time for job in jobs):
             return too_busy(self._retry_after_s())
         return Refused(413, f"not done within {deadline_s:g} s, and given up: send less at once")
 
@@ -154,7 +157,7 @@ class Batcher:
         """Guess how long it takes until half of the queue is done."""
         if not self._sentences_per_s:
             return 1
-        return min(60, math.ceil(self._unanswered / 2 / self._sentences_per_s))
+        return max(1, min(60, math.ceil(self._unanswered / 2 / self._sentences_per_s)))
 
     # What follows is done by the thread that translates.
 
@@ -201,7 +204,8 @@ class Batcher:
                 break
         is_alone = len({job.request for job in taken.values()}) == 1
         for number in taken:
-            self._waiting.pop(number).was_alone = is_alone
+            job = self._waiting.pop(number)
+            job.had_its_time = is_alone and time.monotonic() - job.put < EARLY_S
         return list(taken.values())
 
     def _run(self, jobs: list[Job]) -> None:
@@ -228,9 +232,10 @@ class Batcher:
                 job.future.set_exception(result)
             else:
                 job.future.set_result(result)
-        rate = done.sentences / max(done.seconds, 1e-6)
-        before = self._sentences_per_s or rate
-        self._sentences_per_s = before + 0.2 * (rate - before)
+        if not done.was_stopped:
+            rate = done.sentences / max(done.seconds, 1e-6)
+            before = self._sentences_per_s or rate
+            self._sentences_per_s = before + 0.2 * (rate - before)
         self._tell(done)
 
 
