@@ -37,3 +37,8 @@ def test_nothing_is_lost_but_space(text: str) -> None:
     parts = sentences(text)
     assert "".join("".join(parts).split()) == "".join(text.split())
     assert all(part == part.strip() != "" for part in parts)
+
+
+@pytest.mark.parametrize("text", ["a" * 500_000, "!." * 250_000, "!" + '"' * 500_000])
+def test_what_is_hardly_text_is_read_once_and_not_once_for_each_letter(text: str) -> None:
+    assert sentences(text) == [text]  # it would take hours

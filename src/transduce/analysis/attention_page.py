@@ -39,8 +39,13 @@ def attention_page(shown: Sequence[Attention], *, source: str, translation: str)
         script=script,
         source=escape(source),
         translation=escape(translation),
-        data=_as_script_data([_part(one) for one in shown]),
+        data=_as_script_data(packed_attention(shown)),
     )
+
+
+def packed_attention(shown: Sequence[Attention]) -> list[dict[str, Any]]:
+    """Describe each part of a text for a program to read: tokens, words, and packed weights."""
+    return [_part(one) for one in shown]
 
 
 def _asset(name: str) -> str:

@@ -21,6 +21,7 @@ from transduce.cli.evaluate import evaluate
 from transduce.cli.presets import presets
 from transduce.cli.runs import list_runs
 from transduce.cli.score import score
+from transduce.cli.serve import serve
 from transduce.cli.train import train
 from transduce.cli.translate import translate
 from transduce.errors import InputError, TransduceError
@@ -38,6 +39,7 @@ app.command()(evaluate)
 app.command()(score)
 app.command("runs")(list_runs)
 app.command()(attention)
+app.command()(serve)
 app.command()(describe)
 app.command()(presets)
 data = typer.Typer(rich_markup_mode=None)

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from transduce.decoding.answer import Answer, answer_limits
 from transduce.decoding.candidates import best_continuations
+from transduce.decoding.stop import go_on
 from transduce.models.base import Searchable, State
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID
 
@@ -60,6 +61,7 @@ def beam_search(
     results: list[list[Answer]] = [[] for _ in range(src.size(0))]
     sentences = list(range(src.size(0)))
     for step in range(int(limits.max())):
+        go_on()
         search.advance(reach=step + 1)
         done: list[bool] = search.done.tolist()
         if sum(done) < max(1, LEAVING * len(done)):

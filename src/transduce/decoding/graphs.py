@@ -17,6 +17,7 @@ from torch import Tensor
 
 from transduce.decoding.answer import Answer
 from transduce.decoding.beam import Beam, Search
+from transduce.decoding.stop import go_on
 from transduce.models.base import Searchable, State
 from transduce.text.special_ids import PAD_ID
 
@@ -95,6 +96,7 @@ class GraphedBeamSearch(Generic[State]):
         step = 0
         seen: _Flags | None = None
         while sentences:
+            go_on()
             if step < longest:
                 playing.advance()
                 step += 1

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor
 
 from transduce.decoding.answer import Answer, answer_limits, log_probabilities
+from transduce.decoding.stop import go_on
 from transduce.models.base import Searchable, State
 from transduce.text.special_ids import BOS_ID, EOS_ID
 
@@ -48,6 +49,7 @@ def sample(
     ids: list[list[int]] = [[] for _ in range(count)]
     scores, ended = [0.0] * count, [False] * count
     for step in range(longest):
+        go_on()
         logits = model.step(last_ids, state, position=position.fill_(step), reach=step + 1)
         log_p = log_probabilities(logits[:, 0])  # [B, V]
         drawn = _drawn(log_p, sampling, chances[sentences, step])  # [B]

@@ -117,6 +117,10 @@ class Translator:
         read = windows(numbered(lines, prefixes), most=most)
         return (translation for some in read for translation in self._translate(some, options))
 
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Count the tokens of each text: what translating it takes grows with them."""
+        return [len(ids) for ids in self._tokenizer.encode_batch(texts)]
+
     def _translate(self, lines: list[Line], options: Options) -> list[Translation]:
         encoded = self._encoded(lines, by_sentence=self._by_sentence and not options.whole_lines)
         found = self._engine.answer([s for line in encoded for s in line.sentences], options)
@@ -178,11 +182,7 @@ class Translator:
 
     def _cut(self, text: str) -> tuple[list[Piece], list[list[int]]]:
         """Cut a text into pieces that the model can read, and encode them."""
-
-        def count_tokens(texts: Sequence[str]) -> list[int]:
-            return [len(ids) for ids in self._tokenizer.encode_batch(texts)]
-
-        pieces = cut(text, max_tokens=self._max_src_tokens, count_tokens=count_tokens)
+        pieces = cut(text, max_tokens=self._max_src_tokens, count_tokens=self.count_tokens)
         ids = self._tokenizer.encode_batch([piece.text for piece in pieces])
         return pieces, [row[: self._max_src_tokens] for row in ids]
 

@@ -3,7 +3,7 @@
 import re
 
 _END = re.compile(
-    r"""(?P<before>\S*?)(?:(?P<stop>\.)|[!?…])["'”’»)\]]*\s+(?=[^\W\d_]|["'“‘„«(\[¿¡\d])"""
+    r"""(?:(?P<stop>\.)|[!?…])["'”’»)\]]*\s+(?=[^\W\d_]|["'“‘„«(\[¿¡\d])"""
     r"""|[。！？][」』”’）]*"""
 )
 _ABBREVIATION = re.compile(
@@ -15,14 +15,20 @@ _ABBREVIATION = re.compile(
 
 def sentences(text: str) -> list[str]:
     """Cut a text after each sentence; the parts together are the text but for space around them."""
-    parts, start = [], 0
+    parts, start, seen = [], 0, 0
     for match in _END.finditer(text):
-        after = text[match.end() : match.end() + 1]
-        if match["stop"] and not _ends_a_sentence(match["before"], after):
+        before, after = text[seen : match.start()], text[match.end() : match.end() + 1]
+        seen = match.end()
+        if match["stop"] and not _ends_a_sentence(_last_word(before), after):
             continue
-        parts.append(text[start : match.end()])
-        start = match.end()
+        parts.append(text[start:seen])
+        start = seen
     return [part.strip() for part in [*parts, text[start:]] if part.strip()]
+
+
+def _last_word(text: str) -> str:
+    """Return what follows the last space; the text before a stop is looked at only once."""
+    return "" if not text or text[-1].isspace() else text.rsplit(maxsplit=1)[-1]
 
 
 def _ends_a_sentence(word: str, after: str) -> bool:

@@ -736,7 +736,7 @@ darkness.addEventListener("change", () => {
 });
 let lastWidth = picture.clientWidth;
 new ResizeObserver(() => {
-  if (picture.clientWidth === lastWidth) return;
+  if (picture.clientWidth === lastWidth || !picture.clientWidth) return; // in a frame that is hidden it is 0
   lastWidth = picture.clientWidth;
   draw();
 }).observe(picture);

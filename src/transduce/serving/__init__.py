@@ -1,0 +1,1 @@
+"""HTTP and the web page: translations of many clients, gathered into batches."""

@@ -1,0 +1,75 @@
+"""Which languages a model translates between, and what they are called."""
+
+import re
+from dataclasses import dataclass
+from pathlib import PurePath
+
+from transduce.config.schema import Config
+
+_CODE = r"[a-z]{2,3}(?:-(?:[A-Z]{2}|[A-Z][a-z]{3}))?"
+_GIVEN = re.compile(rf"(?P<source>{_CODE})-(?P<target>{_CODE})=(?P<path>.+)", re.DOTALL)
+_COMPRESSED = {".gz", ".xz", ".bz2", ".zst"}
+
+
+@dataclass(frozen=True, order=True)
+class Pair:
+    """The languages of a source and of its translation, as codes such as en, de, pt-BR, zh-Hans."""
+
+    source: str
+    target: str
+
+    def __str__(self) -> str:
+        return f"{self.source}-{self.target}"
+
+
+def given_pair(argument: str) -> tuple[Pair | None, str]:
+    """Read `en-de=PATH`, or a path alone."""
+    match = _GIVEN.fullmatch(argument)
+    if match is None:
+        return None, argument
+    return Pair(match["source"], match["target"]), match["path"]
+
+
+def learnt_pair(config: Config) -> Pair | None:
+    """Read the languages off the names of the files that a model has learnt from: train.en, …"""
+    source, target = (_ending(names) for names in (config.data.src, config.data.tgt))
+    if source is None or target is None or source == target:
+        return None
+    return Pair(source, target)
+
+
+def _ending(names: tuple[str, ...]) -> str | None:
+    """Return the code that all the names end with."""
+    endings = set()
+    for name in names:
+        path = PurePath(name)
+        endings.add((path.with_suffix("") if path.suffix in _COMPRESSED else path).suffix[1:])
+    [ending] = endings if len(endings) == 1 else {""}
+    return ending if ending in NAMES else None
+
+
+def name_of(code: str) -> str:
+    """Name a language in English; what is not known by name is called by its code."""
+    plain, _, variant = code.partition("-")
+    name = NAMES.get(plain, plain)
+    return f"{name} ({variant})" if variant else name
+
+
+NAMES = dict(
+    entry.split(" ", 1)
+    for entry in """
+af Afrikaans|am Amharic|ar Arabic|az Azerbaijani|be Belarusian|bg Bulgarian|bn Bengali|bs Bosnian
+|ca Catalan|cs Czech|cy Welsh|da Danish|de German|el Greek|en English|eo Esperanto|es Spanish
+|et Estonian|eu Basque|fa Persian|fi Finnish|fo Faroese|fr French|fy Western Frisian|ga Irish
+|gd Scottish Gaelic|gl Galician|gu Gujarati|ha Hausa|he Hebrew|hi Hindi|hr Croatian|hu Hungarian
+|hy Armenian|id Indonesian|ig Igbo|is Icelandic|it Italian|ja Japanese|jv Javanese|ka Georgian
+|kk Kazakh|km Khmer|kn Kannada|ko Korean|ku Kurdish|ky Kyrgyz|la Latin|lb Luxembourgish|lo Lao
+|lt Lithuanian|lv Latvian|mg Malagasy|mi Maori|mk Macedonian|ml Malayalam|mn Mongolian|mr Marathi
+|ms Malay|mt Maltese|my Burmese|nb Norwegian Bokmål|ne Nepali|nl Dutch|nn Norwegian Nynorsk
+|no Norwegian|ny Chichewa|oc Occitan|pa Punjabi|pl Polish|ps Pashto|pt Portuguese|ro Romanian
+|ru Russian|rw Kinyarwanda|sd Sindhi|si Sinhala|sk Slovak|sl Slovenian|sm Samoan|sn Shona
+|so Somali|sq Albanian|sr Serbian|st Sesotho|su Sundanese|sv Swedish|sw Swahili|ta Tamil|te Telugu
+|tg Tajik|th Thai|tk Turkmen|tl Tagalog|tr Turkish|tt Tatar|ug Uyghur|uk Ukrainian|ur Urdu|uz Uzbek
+|vi Vietnamese|wo Wolof|xh Xhosa|yi Yiddish|yo Yoruba|zh Chinese|zu Zulu
+""".replace("\n", "").split("|")
+)

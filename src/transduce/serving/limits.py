@@ -1,0 +1,37 @@
+"""How much a client may ask for, and how much the server takes at a time."""
+
+from dataclasses import dataclass, fields
+
+from transduce.errors import InputError
+
+SENTENCE_TOKENS = 40
+"""A longer sentence counts as several: letters that no text has make a token of each byte."""
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What bounds the memory and the time that requests can take."""
+
+    max_body_bytes: int = 1 << 20
+    max_characters: int = 10_000  # of a request that is answered at once; a stream may have more
+    max_sentences: int = 200  # of such a request, and of one line of a stream
+    max_lines: int = 1_000  # of such a request; blank ones count
+    max_document_lines: int = 20_000  # of a stream
+    max_attention_characters: int = 1_000  # weights take memory
+    max_queue: int = 1_000  # sentences that are waited for, of all clients together
+    max_requests: int = 512  # with a body, at the same time
+    max_connections: int = 2_048
+    deadline_s: float = 30.0  # for an answer; of a stream, for each part of it
+    body_s: float = 10.0  # for a body to arrive
+    head_s: float = 10.0  # for a request to begin, and for its head to arrive
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            value = getattr(self, field.name)
+            if not value > 0:
+                raise InputError(f"{field.name}={value}: use more than 0")
+        if self.max_sentences > self.max_queue:
+            raise InputError(
+                f"requests of {self.max_sentences:,} sentences never fit into a queue of "
+                f"{self.max_queue:,}: use a longer queue, or fewer sentences"
+            )

@@ -1,0 +1,193 @@
+// A text goes to /v1/stream; its lines come back as JSON objects, one a line, as they are translated.
+
+const byId = (id) => document.getElementById(id);
+const [form, text, result, status, fault] = ["form", "text", "result", "status", "fault"].map(byId);
+const N_BEST = 4;
+const LONG = 300; // characters, from which a smaller type is used
+
+let server = null; // what /v1/models tells
+let lines = []; // of the last translation: {source, text, alternatives, note, …}
+let asked = null; // the pair of languages of the last translation
+let running = null; // an AbortController while a translation is coming
+
+// The server
+
+async function problemOf(response) {
+  const said = await response.json().catch(() => ({}));
+  const wait = response.headers.get("Retry-After");
+  const again = wait ? ` (in ${wait} s)` : "";
+  return new Error(`${said.error ?? `The server answered ${response.status}.`}${again}`);
+}
+
+function headers() {
+  const key = byId("key").value.trim();
+  return { "Content-Type": "application/json", ...(key ? { Authorization: `Bearer ${key}` } : {}) };
+}
+
+async function* translated(question, signal) {
+  const body = JSON.stringify(question);
+  const response = await fetch("/v1/stream", { method: "POST", headers: headers(), body, signal });
+  if (!response.ok) throw await problemOf(response);
+  let rest = "";
+  for await (const piece of pieces(response.body.pipeThrough(new TextDecoderStream()))) {
+    const rows = (rest + piece).split("\n");
+    rest = rows.pop();
+    for (const row of rows) {
+      const line = JSON.parse(row);
+      if (line.error) throw new Error(line.error);
+      yield line;
+    }
+  }
+  if (rest) throw new Error("The server broke off.");
+}
+
+async function* pieces(stream) {
+  const reader = stream.getReader();
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    yield value;
+  }
+}
+
+// Translating
+
+const chosenPair = () => server.pairs[Number(byId("pair").value)];
+
+async function translate() {
+  if (!text.value.trim() || !server) return;
+  running?.abort();
+  const own = (running = new AbortController());
+  asked = chosenPair();
+  begin();
+  try {
+    const { source, target } = asked;
+    for await (const line of translated({ text: text.value, source, target, n_best: N_BEST }, own.signal)) {
+      if (running !== own) return;
+      addLine(line);
+    }
+    if (running === own) end("");
+  } catch (problem) {
+    if (running !== own) return;
+    if (problem.name === "AbortError") end("Stopped.");
+    else {
+      end("");
+      complain(problem instanceof TypeError ? "The server cannot be reached." : problem.message);
+    }
+  }
+}
+
+function begin() {
+  lines = [];
+  fault.hidden = true;
+  byId("inside").hidden = byId("copy").hidden = true;
+  byId("stop").hidden = false;
+  result.replaceChildren();
+  result.lang = asked.target;
+  result.setAttribute("aria-busy", "true");
+  status.textContent = "Translating…";
+}
+
+function addLine(line) {
+  lines.push(line);
+  result.append(Object.assign(document.createElement("p"), { textContent: line.text, dir: "auto" }));
+  const total = text.value.split("\n").length;
+  if (total > 1) status.textContent = `Translating… ${lines.length} of ${total} lines`;
+}
+
+function end(said) {
+  running = null;
+  result.setAttribute("aria-busy", "false");
+  status.textContent = said;
+  byId("stop").hidden = true;
+  byId("copy").hidden = !lines.length || !navigator.clipboard; // it is only where the address is safe
+  showInside();
+}
+
+function complain(message) {
+  fault.textContent = message;
+  fault.hidden = false;
+}
+
+// Alternatives and attention of one line
+
+function showInside() {
+  const said = lines.map((line, place) => ({ ...line, place })).filter((line) => line.text);
+  byId("inside").hidden = !said.length;
+  byId("line-choice").hidden = said.length < 2;
+  byId("line").replaceChildren(...said.map(({ place, source }) => new Option(`${place + 1}: ${shortened(source)}`, place)));
+  showLine();
+}
+
+const shortened = (source) => (source.length > 40 ? `${[...source].slice(0, 38).join("")}…` : source);
+const chosenLine = () => lines[Number(byId("line").value)];
+
+function showLine() {
+  const line = byId("line").options.length ? chosenLine() : null;
+  byId("alternatives").replaceChildren(...(line?.alternatives ?? []).map(makeAlternative));
+  byId("note").textContent = line?.note ?? "";
+  byId("note").hidden = !line?.note;
+  byId("look").disabled = (line?.source.length ?? 0) > (server?.max_attention_characters ?? 0);
+}
+
+function makeAlternative({ text: said, score }) {
+  const item = document.createElement("li");
+  item.lang = asked.target;
+  const shown = Object.assign(document.createElement("span"), {
+    className: "score", textContent: score === null ? "" : score.toFixed(2).replace("-", "−"),
+    title: "Log-probability, divided by the length penalty",
+  });
+  item.append(Object.assign(document.createElement("span"), { textContent: said, dir: "auto" }), shown);
+  return item;
+}
+
+function look() {
+  const fields = {
+    text: chosenLine().source, source: asked.source, target: asked.target, api_key: byId("key").value.trim(),
+  };
+  byId("ask").replaceChildren(...Object.entries(fields).map(([name, value]) =>
+    Object.assign(document.createElement("textarea"), { name, value })));
+  byId("attention").showModal();
+  byId("ask").submit();
+}
+
+// Beginning
+
+function count() {
+  const letters = [...text.value].length;
+  byId("count").textContent = `${letters.toLocaleString("en")} ${letters === 1 ? "character" : "characters"}`;
+  document.body.classList.toggle("long", letters > LONG);
+}
+
+async function meet() {
+  const response = await fetch("/v1/models");
+  if (!response.ok) throw await problemOf(response);
+  server = await response.json();
+  byId("pair").replaceChildren(...server.pairs.map((pair, place) =>
+    new Option(`${pair.source_name} → ${pair.target_name}`, place)));
+  byId("key-choice").hidden = !server.needs_key;
+  text.lang = chosenPair().source;
+}
+
+form.addEventListener("submit", (event) => {
+  event.preventDefault();
+  translate();
+});
+text.addEventListener("keydown", (event) => {
+  if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
+  event.preventDefault();
+  translate();
+});
+text.addEventListener("input", count);
+byId("pair").addEventListener("change", () => { text.lang = chosenPair().source; });
+byId("line").addEventListener("change", showLine);
+byId("stop").addEventListener("click", () => running?.abort());
+byId("copy").addEventListener("click", async () => {
+  await navigator.clipboard.writeText(lines.map((line) => line.text).join("\n"));
+  status.textContent = "Copied.";
+});
+byId("look").addEventListener("click", look);
+byId("close").addEventListener("click", () => byId("attention").close());
+byId("attention").addEventListener("close", () => { byId("frame").contentWindow.location.replace("about:blank"); });
+count();
+meet().catch((problem) => complain(problem.message));

@@ -1,0 +1,58 @@
+"""How `transduce serve` fails: before it serves, in one line."""
+
+import socket
+import sys
+from collections.abc import Iterator
+from importlib import util
+from pathlib import Path
+
+import pytest
+
+from transduce.cli.app import main
+
+
+@pytest.fixture
+def taken() -> Iterator[int]:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        yield other.getsockname()[1]
+
+
+def failed(
+    arguments: list[str], capture: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch
+) -> str:
+    """Run the command in this process, which has loaded torch already."""
+    patch.setattr(sys, "argv", ["transduce", "serve", "--port", "0", *arguments])
+    with pytest.raises(SystemExit) as ended:
+        main()
+    said = capture.readouterr().err
+    assert (ended.value.code, said.count("\n")) == (2, 1), said
+    return said
+
+
+def test_a_mistake_is_one_line_and_exit_code_2(
+    folder: Path,
+    tmp_path: Path,
+    taken: int,
+    capfd: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    empty = tmp_path / "keys"
+    empty.write_text("# none\n")
+    for arguments, said in (
+        ([str(folder)], f"say them, as in en-de={folder}"),
+        ([str(tmp_path)], "is no model"),
+        ([f"en-de={folder}", f"en-de={folder}"], "are both for en-de"),
+        ([f"en-de={folder}", "--port", str(taken)], "Address already in use; choose another"),
+        ([f"en-de={folder}", "--port", "99999"], "choose another --host or --port"),
+        ([f"en-de={folder}", "--keys", str(empty)], "has no key"),
+        ([f"en-de={folder}", "--max-queue", "0"], "max_queue=0: use more than 0"),
+        ([f"en-de={folder}", "--max-sentences", "2000"], "never fit into a queue of 1,000"),
+    ):
+        assert said in failed(arguments, capfd, monkeypatch)
+
+
+def test_without_its_packages_the_command_says_how_to_get_them(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(util, "find_spec", lambda name: None if name == "fastapi" else name)
+    assert "pip install 'transduce[serve]'" in failed(["model"], capfd, monkeypatch)

@@ -1,0 +1,144 @@
+"""The server in a process of its own: slow and vanishing clients, and how it ends."""
+
+import http.client
+import json
+import signal
+import socket
+import subprocess
+import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+START = [sys.executable, "-m", "tests.serving.start"]
+COMMAND = [sys.executable, "-m", "transduce"]
+HEAD = "POST /v1/translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+
+
+@contextmanager
+def started(command: list[str]) -> Iterator[tuple[subprocess.Popen[str], int]]:
+    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+    assert process.stderr is not None
+    try:
+        said = ""
+        for said in process.stderr:
+            if said.startswith("serving"):
+                break
+        else:
+            pytest.fail(f"it did not start: {said}")
+        yield process, int(said.split(" (")[0].rpartition(":")[2])
+    finally:
+        process.kill()
+        process.wait()
+        process.stderr.close()
+
+
+@pytest.fixture(scope="module")
+def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
+    never = tmp_path_factory.mktemp("held") / "never"
+    with started([*START, str(never)]) as (_, port):
+        yield port
+
+
+def post(port: int, text: str) -> tuple[int, dict[str, object]]:
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    head = {"Content-Type": "application/json"}
+    connection.request("POST", "/v1/translate", json.dumps({"text": text}), head)
+    response = connection.getresponse()
+    answer = response.status, json.loads(response.read())
+    connection.close()
+    return answer
+
+
+def raw(port: int, sent: str) -> bytes:
+    """Send this and nothing more; return all that comes until the server closes."""
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(sent.encode())
+        received = b""
+        while more := connection.recv(4096):
+            received += more
+        return received
+
+
+def metric(port: int, name: str) -> float:
+    connection = http.client.HTTPConnection("127.0.0.1", port)
+    connection.request("GET", "/metrics")
+    rows = connection.getresponse().read().decode().splitlines()
+    connection.close()
+    return next(float(row.split()[-1]) for row in rows if row.startswith(f"{name} "))
+
+
+@pytest.mark.parametrize(
+    ("sent", "status"),
+    [
+        (HEAD + 'Content-Length: 50\r\n\r\n{"te', b" 408 "),
+        (HEAD + 'Transfer-Encoding: chunked\r\n\r\n4\r\n{"te\r\n', b" 408 "),
+        (HEAD + "Content-Length: 99999\r\n\r\n", b" 413 "),
+        (HEAD + "Transfer-Encoding: chunked\r\n\r\n2ee0\r\n" + "a" * 12_000 + "\r\n", b" 413 "),
+        (HEAD + "Content-Length: nonsense\r\n\r\n", b" 400 "),
+    ],
+)
+def test_bodies_that_are_slow_or_too_long_are_refused_and_the_connection_closed(
+    port: int, sent: str, status: bytes
+) -> None:
+    assert status in raw(port, sent).split(b"\r\n")[0]
+
+
+@pytest.mark.parametrize(
+    "sent", ["", "GET / HT", HEAD, "GET /health HTTP/1.1\r\nHost: x\r\n\r\nGET"]
+)
+def test_a_connection_without_a_whole_request_is_closed(port: int, sent: str) -> None:
+    received = raw(port, sent)
+    assert received.count(b"HTTP/1.1") == sent.count("health")
+
+
+def test_when_the_client_goes_the_work_stops(port: int) -> None:
+    body = json.dumps({"text": "hold"})
+    with socket.create_connection(("127.0.0.1", port)) as connection:
+        connection.sendall(f"{HEAD}Content-Length: {len(body)}\r\n\r\n{body}".encode())
+        while metric(port, "transduce_queue_sentences") == 0:
+            pass
+    _, answer = post(port, "next")  # it would wait for the other for ever
+    assert answer["translations"][0]["text"] == "NEXT"  # type: ignore[index]
+    assert metric(port, "transduce_batches_stopped_total") == 1
+    assert metric(port, "transduce_requests_abandoned_total") == 1
+
+
+def test_after_sigterm_what_was_taken_is_answered_and_no_more_is_taken(tmp_path: Path) -> None:
+    file = tmp_path / "go"
+    with started([*START, str(file)]) as (process, port), ThreadPoolExecutor(12) as clients:
+        texts = [f"hold {letter}" for letter in "abcdefghijkl"]
+        asking = [clients.submit(post, port, text) for text in texts]
+        while metric(port, "transduce_queue_sentences") < len(texts):
+            pass
+        process.send_signal(signal.SIGTERM)
+        while is_listening(port):
+            pass
+        file.touch()
+        for text, one in zip(texts, asking, strict=True):
+            status, answer = one.result()
+            assert (status, text.upper() in json.dumps(answer)) == (200, True)
+        assert process.wait() == 0
+
+
+def is_listening(port: int) -> bool:
+    try:
+        socket.create_connection(("127.0.0.1", port)).close()
+    except ConnectionRefusedError:
+        return False
+    return True
+
+
+def test_the_command_serves_what_the_command_translates(folder: Path, tmp_path: Path) -> None:
+    text = tmp_path / "text"
+    text.write_text("The king sleeps.\n\nA dog runs. The queen reads a book.\n")
+    command = [*COMMAND, "translate", str(folder), str(text)]
+    translated = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    with started([*COMMAND, "serve", f"en-de={folder}", "--port", "0"]) as (process, port):
+        _, answer = post(port, text.read_text())
+        process.send_signal(signal.SIGINT)
+        assert process.wait() == 0
+    assert answer["translations"][0]["text"] == translated  # type: ignore[index]
