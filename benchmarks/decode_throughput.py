@@ -9,7 +9,7 @@ ids in Python lists: 30 source tokens, the last of which is the end, to exactly 
 The weights are random, and the end of a sentence is made so unlikely that no search meets it:
 through the weights, which costs nobody any time, or for CTranslate2 through its settings.
 
-- transduce: `Engine.answer` as `transduce translate` calls it, without a second try.
+- transduce: `TorchEngine.answer` as `transduce translate` calls it, without a second try.
 - generate: a MarianMT of the same shape, with its default cache and attention.
 - hand loop: what a competent person writes on plain torch, with keys and values cached.
 - CTranslate2 (CPU): our weights in its own format, `beam_size=4, length_penalty=0.6,
@@ -41,8 +41,9 @@ from torch import Tensor, nn
 from transduce.config.presets import preset_named
 from transduce.config.schema import ModelConfig
 from transduce.decoding.device import choose_device, made_ready
-from transduce.decoding.engine import Engine, Sentence
+from transduce.decoding.engine import Sentence
 from transduce.decoding.options import Options
+from transduce.decoding.torch_engine import TorchEngine
 from transduce.models.build import build_model
 from transduce.models.transformer import Transformer
 from transduce.nn.attention import MultiHeadAttention
@@ -66,7 +67,8 @@ def ours(shape: ModelConfig, options: argparse.Namespace) -> Translate:
     """Translate as `transduce translate` does."""
     device = choose_device(options.device)
     model = never_ending(build_model(shape)).to(device)
-    engine = Engine(made_ready(model, precision=options.precision), device, max_positions=TOKENS)
+    ready = made_ready(model, precision=options.precision)
+    engine = TorchEngine(device, max_positions=TOKENS, model=ready)
     asked = Options(beam=BEAM, alpha=ALPHA, max_batch_tokens=10**12, second_try=False)
 
     def translate(batch: Ids) -> Ids:

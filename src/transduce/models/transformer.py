@@ -132,13 +132,16 @@ class Transformer(nn.Module):
 
     def decode(self, memory: Memory, tgt_in: Tensor, *, attend: Attend = attend_fused) -> Tensor:
         """Read the target shifted right, [B, T]; score the token after each of its positions."""
-        states = self.decode_states(memory, tgt_in, attend=attend)  # [B, T, d_model]
+        states = self._last_states(memory, tgt_in, attend=attend)  # [B, T, d_model]
         return self.embedding.logits(states)  # [B, T, V]
 
     def decode_states(
         self, memory: Memory, tgt_in: Tensor, *, attend: Attend = attend_fused
     ) -> Tensor:
-        """Do the same up to the scores."""
+        """Do the same up to the scores; where they have a bias, each state ends with a 1 for it."""
+        return self.embedding.with_bias(self._last_states(memory, tgt_in, attend=attend))
+
+    def _last_states(self, memory: Memory, tgt_in: Tensor, *, attend: Attend) -> Tensor:
         x = self._embed(tgt_in, self.positions(tgt_in.size(1)))  # [B, T, d_model]
         for layer in self.decoder:
             x = layer(x, memory, attend=attend)
@@ -148,7 +151,7 @@ class Transformer(nn.Module):
     @property
     def projection(self) -> Tensor:
         """The matrix that turns states into scores, [V, d_model]: the embedding's own (§3.4)."""
-        return self.embedding.weight
+        return self.embedding.projection
 
     def start(self, memory: Memory, *, hypotheses: int, max_steps: int) -> TransformerState:
         """Compute the keys and values of the source once, for all hypotheses and all steps."""

@@ -1,21 +1,35 @@
 """The position-wise feed-forward network (§3.3)."""
 
+from collections.abc import Callable
+
+import torch.nn.functional as F
 from torch import Tensor, nn
 
 from transduce.nn.dropout import Dropout
 
 
 class FeedForward(nn.Module):
-    """Eq. 2: max(0, x W_1 + b_1) W_2 + b_2, the same at each position."""
+    """Eq. 2: max(0, x W_1 + b_1) W_2 + b_2, the same at each position.
 
-    def __init__(self, d_model: int, d_ff: int, *, p_drop: float = 0.0) -> None:
+    Another activation than max(0, ·) is a deviation.
+    """
+
+    def __init__(
+        self,
+        d_model: int,
+        d_ff: int,
+        *,
+        activation: Callable[[Tensor], Tensor] = F.relu,
+        p_drop: float = 0.0,
+    ) -> None:
         super().__init__()
+        self.activation = activation
         self.w_1 = nn.Linear(d_model, d_ff)
         self.w_2 = nn.Linear(d_ff, d_model)
         self.dropout = Dropout(p_drop)
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply eq. 2 to each position of x."""
-        inner = self.dropout(self.w_1(x).relu())  # [B, T, d_ff]
+        inner = self.dropout(self.activation(self.w_1(x)))  # [B, T, d_ff]
         output: Tensor = self.w_2(inner)  # [B, T, d_model]
         return output
