@@ -201,6 +201,9 @@ class TrainingConfig(_Section):
 class RunConfig(_Section):
     """How the run goes about it: on what, how carefully, and what it keeps."""
 
+    init: str | None = Field(
+        default=None, description="a model folder to start from, with its shape and vocabulary"
+    )
     seed: int = Field(default=1, ge=0, le=2**63 - 1, description="decides all that is random")
     device: str = Field(
         default="auto",

@@ -61,8 +61,16 @@ def save_settings(folder: Path, config: Config, tokenizer: Tokenizer) -> None:
         tokenizer.save(making)
 
 
-def load_model(folder: Path, *, device: torch.device | str = "cpu") -> LoadedModel:
-    """Read a model folder, in eval mode; one whose files do not belong together is refused."""
+def load_model(
+    folder: Path,
+    *,
+    device: torch.device | str = "cpu",
+    model_config: ModelConfig | None = None,
+) -> LoadedModel:
+    """Read a model folder, in eval mode; one whose files do not belong together is refused.
+
+    `model_config` stands in for the folder's own, with what may differ from it: dropout, say.
+    """
     for name in (CONFIG, TOKENIZER, WEIGHTS):
         if not (folder / name).is_file():
             raise InputError(
@@ -70,6 +78,8 @@ def load_model(folder: Path, *, device: torch.device | str = "cpu") -> LoadedMod
                 f"{CONFIG}, {TOKENIZER} and {WEIGHTS}"
             )
     config = load_settings(folder)
+    if model_config is not None:
+        config = config.model_copy(update={"model": model_config})
     with _opened(folder / WEIGHTS) as file:
         _check(config.model, file, folder)
         tokenizer = load_tokenizer(folder, config)
