@@ -89,22 +89,40 @@ def entries_of(tokenizer: Tokenizer) -> list[str]:
     return tokenizer.tokens(range(len(tokenizer)))
 
 
-@torch.no_grad()
 def write_ctranslate2(
     loaded: LoadedModel, folder: Path, *, quantize: Quantization | None = None
 ) -> None:
     """Write CTranslate2's own files into a folder; quantizing may spoil the model that is given."""
-    specs = library().specs
-    config = loaded.config.model
-    reason = refusal(config)
+    reason = refusal(loaded.config.model)
     if reason is not None:
         raise InputError(f"cannot be written for CTranslate2: {reason}")
     entries = entries_of(loaded.tokenizer)
-    is_pre_norm = config.norm == "pre"
+    spec = specification(loaded.model, loaded.config.model, entries, quantize=quantize)
+    try:
+        spec.save(str(folder))
+        for name in (WEIGHTS, SETTINGS, VOCABULARY):
+            sync(folder / name)
+    except OSError as fault:
+        raise InputError(f"cannot write in {folder}: {fault.strerror}") from fault
+
+
+@torch.no_grad()
+def specification(
+    model: Transformer,
+    config: ModelConfig,
+    entries: list[str],
+    *,
+    quantize: Quantization | None = None,
+) -> Any:
+    """Specify a model and its vocabulary, ready to be saved."""
+    specs = library().specs
     spec = specs.TransformerSpec.from_config(
-        config.n_layers, config.h, pre_norm=is_pre_norm, activation=_activation(specs, config)
+        config.n_layers,
+        config.h,
+        pre_norm=config.norm == "pre",
+        activation=_activation(specs, config),
     )
-    _specify(spec, loaded.model)
+    _specify(spec, model)
     spec.config.layer_norm_epsilon = config.norm_epsilon
     spec.config.unk_token = entries[UNK_ID]
     spec.config.bos_token = spec.config.decoder_start_token = entries[BOS_ID]
@@ -113,12 +131,7 @@ def write_ctranslate2(
     spec.register_target_vocabulary(entries)
     spec.validate()
     spec.optimize(quantization=quantize)
-    try:
-        spec.save(str(folder))
-        for name in (WEIGHTS, SETTINGS, VOCABULARY):
-            sync(folder / name)
-    except OSError as fault:
-        raise InputError(f"cannot write in {folder}: {fault.strerror}") from fault
+    return spec
 
 
 def _activation(specs: Any, config: ModelConfig) -> Any:
