@@ -20,7 +20,7 @@ Each contender runs in its own process. They take turns round by round, so that 
 disturbs all alike; a time is the median over the rounds, after one round that warms up. On a CUDA
 device all are in bfloat16 unless told otherwise, and each time is that of a second translation of
 the batch: the device's memory is given back after every turn, as the next contender may need it.
-The exit code is 1 if what we claim about our speed does not hold. `benchmarks/end_to_end.py` measures
+The exit code is 1 if what we claim about our speed does not hold. `benchmarks/end_to_end.py` has
 `transduce translate` with both engines from file to file, beside CTranslate2 driven by hand.
 """
 

@@ -1,6 +1,6 @@
 """`transduce translate`, file in, file out, with both engines, beside CTranslate2 driven by hand.
 
-    python benchmarks/end_to_end.py [--shape base] [--rounds 3] [--lines 74 296]
+    python benchmarks/end_to_end.py [--shape base] [--rounds 3] [--lines 32 96]
 
 All translate the same lines of 29 words with a beam of 4 and α = 0.6 on the CPU in float32 to
 answers of 29 tokens and their end, each in a process of its own that reads a file and writes one:
@@ -166,7 +166,7 @@ def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--shape", default="base")
     parser.add_argument("--rounds", type=int, default=3)
-    parser.add_argument("--lines", type=int, nargs=2, default=[74, 296])
+    parser.add_argument("--lines", type=int, nargs=2, default=[32, 96])
     options = parser.parse_args()
     holds = True
     with tempfile.TemporaryDirectory() as name:

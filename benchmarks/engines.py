@@ -180,10 +180,10 @@ def main() -> None:
         export_ctranslate2(options.model, int8, quantize="int8")
         compare_searches(options.model, int8, sources, references, claim)
         compare_forced(options.model, pairs, claim)
-        compare_windows(options.model, int8, sources)
         if not options.without_huggingface:
             export_huggingface(options.model, exported)
             compare_huggingface(options.model, exported, pairs, claim)
+        compare_windows(options.model, int8, sources)
     sys.exit(0 if claim.all_hold else 1)
 
 

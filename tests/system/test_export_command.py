@@ -31,7 +31,7 @@ class Command:
             main()
         said = self._capture.readouterr()
         assert (ended.value.code or 0) == code, said.err
-        return said.err if code else said.out
+        return said.out or said.err
 
 
 @pytest.fixture
@@ -71,12 +71,11 @@ def test_a_model_goes_to_ctranslate2_and_translates_there(
 
 
 def test_mistakes_are_one_line(imported: Path, tmp_path: Path, command: Command) -> None:
-    out = ["--out", tmp_path / "out"]
     for arguments, why in (
-        (["export", imported, "--to", "huggingface", "--quantize", "int8"], "ctranslate2"),
-        (["import", imported, "--from", "marian-hf"], "config.json"),
+        (["export", str(imported), "--to", "huggingface", "--quantize", "int8"], "ctranslate2"),
+        (["import", str(imported), "--from", "marian-hf"], "config.json"),
     ):
-        said = command(*arguments, *out, code=2)
+        said = command(*arguments, "--out", tmp_path / "out", code=2)
         assert why in said
         assert said.count("\n") == 1
 
@@ -88,8 +87,9 @@ def test_an_imported_model_is_trained_on_and_goes_on_without_the_old_one(
     for name, side in (("a.en", 0), ("a.de", 1)):
         text = "".join(f"{pair[side]}\n" for pair in pairs)
         (tmp_path / name).write_text(text, encoding="utf-8")
-    texts = ["--src", tmp_path / "a.en", "--tgt", tmp_path / "a.de", "--device", "cpu"]
-    start = ["train", *texts, "--init", imported, "--set", "run.bleu_sentences=1"]
+    files = ["--src", str(tmp_path / "a.en"), "--tgt", str(tmp_path / "a.de")]
+    start = ["train", *files, "--device", "cpu", "--init", str(imported)]
+    start += ["--set", "run.bleu_sentences=1"]
     for arguments, why in (
         (["--preset", "tiny"], "has that model's shape"),
         (["--set", "model.d_model=64"], "what its weights are cannot be changed"),
@@ -97,7 +97,7 @@ def test_an_imported_model_is_trained_on_and_goes_on_without_the_old_one(
         assert why in command(*start, "--out", tmp_path / "other", *arguments, code=2)
 
     still = ["--set", "training.schedule=paper", "--set", "training.learning_rate=1.0e-11"]
-    run = [*start, "--out", tmp_path / "run", *still]
+    run = [*start, "--out", str(tmp_path / "run"), *still]
     command(*run, "--steps", "1")
     before, after = load_model(imported), load_model(tmp_path / "run")
     weights, others = before.model.state_dict(), after.model.state_dict()
@@ -106,4 +106,4 @@ def test_an_imported_model_is_trained_on_and_goes_on_without_the_old_one(
 
     shutil.rmtree(imported)
     assert "step 2  saved" in command(*run, "--steps", "2")
-    command("score", tmp_path / "run", *texts[:4])
+    command("score", tmp_path / "run", *files)
