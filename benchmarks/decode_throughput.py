@@ -9,7 +9,7 @@ ids in Python lists: 30 source tokens, the last of which is the end, to exactly 
 The weights are random, and the end of a sentence is made so unlikely that no search meets it:
 through the weights, which costs nobody any time, or for CTranslate2 through its settings.
 
-- transduce: `Engine.answer` as `transduce translate` calls it, without a second try.
+- transduce: `TorchEngine.answer` as `transduce translate` calls it, without a second try.
 - generate: a MarianMT of the same shape, with its default cache and attention.
 - hand loop: what a competent person writes on plain torch, with keys and values cached.
 - CTranslate2 (CPU): our weights in its own format, `beam_size=4, length_penalty=0.6,
@@ -20,7 +20,8 @@ Each contender runs in its own process. They take turns round by round, so that 
 disturbs all alike; a time is the median over the rounds, after one round that warms up. On a CUDA
 device all are in bfloat16 unless told otherwise, and each time is that of a second translation of
 the batch: the device's memory is given back after every turn, as the next contender may need it.
-The exit code is 1 if what we claim about our speed does not hold.
+The exit code is 1 if what we claim about our speed does not hold. `benchmarks/end_to_end.py` has
+`transduce translate` with both engines from file to file, beside CTranslate2 driven by hand.
 """
 
 import argparse
@@ -31,7 +32,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, NamedTuple, cast
+from typing import NamedTuple, cast
 
 import numpy as np
 import torch
@@ -41,12 +42,12 @@ from torch import Tensor, nn
 from transduce.config.presets import preset_named
 from transduce.config.schema import ModelConfig
 from transduce.decoding.device import choose_device, made_ready
-from transduce.decoding.engine import Engine, Sentence
+from transduce.decoding.engine import Sentence
 from transduce.decoding.options import Options
+from transduce.decoding.torch_engine import TorchEngine
+from transduce.export.ctranslate2 import specification
 from transduce.models.build import build_model
 from transduce.models.transformer import Transformer
-from transduce.nn.attention import MultiHeadAttention
-from transduce.nn.feed_forward import FeedForward
 from transduce.nn.positions import sinusoids
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID
 
@@ -66,7 +67,8 @@ def ours(shape: ModelConfig, options: argparse.Namespace) -> Translate:
     """Translate as `transduce translate` does."""
     device = choose_device(options.device)
     model = never_ending(build_model(shape)).to(device)
-    engine = Engine(made_ready(model, precision=options.precision), device, max_positions=TOKENS)
+    ready = made_ready(model, precision=options.precision)
+    engine = TorchEngine(device, max_positions=TOKENS, model=ready)
     asked = Options(beam=BEAM, alpha=ALPHA, max_batch_tokens=10**12, second_try=False)
 
     def translate(batch: Ids) -> Ids:
@@ -293,13 +295,8 @@ def by_ctranslate2(shape: ModelConfig, options: argparse.Namespace, compute_type
     import ctranslate2  # type: ignore[import,unused-ignore]
 
     vocabulary = [*SPECIAL_TOKENS, *map(str, range(len(SPECIAL_TOKENS), shape.vocab_size))]
-    spec = ctranslate2.specs.TransformerSpec.from_config(shape.n_layers, shape.h, pre_norm=False)
-    specify(spec, never_ending(build_model(shape)))
-    spec.register_source_vocabulary(vocabulary)
-    spec.register_target_vocabulary(vocabulary)
-    spec.validate()
-    spec.optimize()
     with tempfile.TemporaryDirectory() as folder:
+        spec = specification(never_ending(build_model(shape)), shape, vocabulary)
         spec.save(folder)
         translator = ctranslate2.Translator(
             folder, inter_threads=1, intra_threads=options.threads, compute_type=compute_type
@@ -318,47 +315,6 @@ def by_ctranslate2(shape: ModelConfig, options: argparse.Namespace, compute_type
         return [[numbers[token] for token in result.hypotheses[0]] for result in results]
 
     return translate
-
-
-@torch.no_grad()
-def specify(spec: Any, model: Transformer) -> None:
-    """Write our model down in CTranslate2's terms."""
-    for embeddings in (*spec.encoder.embeddings, spec.decoder.embeddings, spec.decoder.projection):
-        embeddings.weight = model.embedding.weight.detach()
-    for stack in (spec.encoder, spec.decoder):
-        stack.position_encodings.encodings = model.positions.table.detach()
-    for theirs, encoding in zip(spec.encoder.layer, model.encoder, strict=True):
-        specify_attention(theirs.self_attention, encoding.self_attention, fused=[3])
-        specify_norm(theirs.self_attention.layer_norm, encoding.add_norm_1.norm)
-        specify_feed_forward(theirs.ffn, encoding.feed_forward, encoding.add_norm_2.norm)
-    for theirs, decoding in zip(spec.decoder.layer, model.decoder, strict=True):
-        specify_attention(theirs.self_attention, decoding.self_attention, fused=[3])
-        specify_norm(theirs.self_attention.layer_norm, decoding.add_norm_1.norm)
-        specify_attention(theirs.attention, decoding.cross_attention, fused=[1, 2])
-        specify_norm(theirs.attention.layer_norm, decoding.add_norm_2.norm)
-        specify_feed_forward(theirs.ffn, decoding.feed_forward, decoding.add_norm_3.norm)
-
-
-def specify_attention(theirs: Any, attention: MultiHeadAttention, *, fused: list[int]) -> None:
-    """Write an attention down; of its first three matrices, so many each are one."""
-    matrices = [attention.w_q.weight, attention.w_k.weight, attention.w_v.weight]
-    for linear, count in zip(theirs.linear, fused, strict=False):
-        linear.weight = torch.cat(matrices[:count])
-        matrices = matrices[count:]
-    theirs.linear[-1].weight = attention.w_o.weight.detach()
-
-
-def specify_feed_forward(theirs: Any, feed_forward: FeedForward, norm: nn.LayerNorm) -> None:
-    """Write a feed-forward network down, and the norm after it."""
-    pairs = (theirs.linear_0, feed_forward.w_1), (theirs.linear_1, feed_forward.w_2)
-    for linear, ours in pairs:
-        linear.weight, linear.bias = ours.weight.detach(), ours.bias.detach()
-    specify_norm(theirs.layer_norm, norm)
-
-
-def specify_norm(theirs: Any, norm: nn.LayerNorm) -> None:
-    """Write a layer norm down."""
-    theirs.gamma, theirs.beta = norm.weight.detach(), norm.bias.detach()
 
 
 def contender(options: argparse.Namespace) -> Translate:

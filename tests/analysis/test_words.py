@@ -77,3 +77,9 @@ def test_sums_and_means_are_over_the_tokens_of_words() -> None:
     weights = np.array([[0.1, 0.2, 0.7], [0.3, 0.4, 0.3], [0.0, 0.0, 1.0]], dtype=np.float32)
     by_words = found.means() @ weights @ found.sums()
     np.testing.assert_allclose(by_words, [[0.5, 0.5], [0.0, 1.0]], atol=1e-6)
+
+
+def test_pieces_of_sentencepiece_are_joined_to_words() -> None:
+    words = words_of(["▁The", "▁h", "ou", "se", ".", "< eos >"], are_bytes=False)
+    assert words.words == ("The", "house.", "‹end›")
+    assert words.word_of == (0, 1, 1, 1, 1, 2)

@@ -3,6 +3,7 @@
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,6 +14,7 @@ ENDS = {"< bos >": "‹start›", "< eos >": "‹end›", "< pad >": "‹padding
 """Entries that stand for no text, and what they are shown as."""
 
 _SPACE = "␣"
+_BEFORE_A_WORD = "▁"  # how SentencePiece writes a space
 _JOINED = "@@"  # at the end of a piece of text that was already cut: the word goes on
 
 
@@ -40,7 +42,11 @@ class Words:
 
 def words_of(tokens: Sequence[str], *, are_bytes: bool) -> Words:
     """Read tokens as the vocabulary writes them; `are_bytes`: their letters stand for bytes."""
-    spelled = [None if token in ENDS else _spelled(token, are_bytes) for token in tokens]
+    if not are_bytes and any(_BEFORE_A_WORD in token for token in tokens):
+        spell = _spelled_by_sentencepiece
+    else:
+        spell = partial(_spelled, are_bytes=are_bytes)
+    spelled = [None if token in ENDS else spell(token) for token in tokens]
     words: list[bytes | None] = []
     word_of = []
     for piece in spelled:
@@ -86,6 +92,10 @@ def _spelled(token: str, are_bytes: bool) -> bytes:
         )
     is_joined = token.endswith(_JOINED)
     return (token.removesuffix(_JOINED) if is_joined else f"{token} ").encode()
+
+
+def _spelled_by_sentencepiece(token: str) -> bytes:
+    return ("‹unk›" if token == UNKNOWN else token.replace(_BEFORE_A_WORD, " ")).encode()
 
 
 def _is_over(word: bytes, piece: bytes) -> bool:

@@ -18,6 +18,7 @@ from transduce.cli.data_check import check_corpus
 from transduce.cli.demo import demo
 from transduce.cli.describe import describe
 from transduce.cli.evaluate import evaluate
+from transduce.cli.export import export_model, import_model
 from transduce.cli.presets import presets
 from transduce.cli.runs import list_runs
 from transduce.cli.score import score
@@ -40,6 +41,8 @@ app.command()(score)
 app.command("runs")(list_runs)
 app.command()(attention)
 app.command()(serve)
+app.command("export")(export_model)
+app.command("import")(import_model)
 app.command()(describe)
 app.command()(presets)
 data = typer.Typer(rich_markup_mode=None)

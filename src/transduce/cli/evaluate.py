@@ -69,6 +69,9 @@ def evaluate(
     device: Annotated[
         str, typer.Option(help="cpu, cuda, cuda:N or mps; auto: a GPU if there is one.")
     ] = "auto",
+    engine: Annotated[
+        str | None, typer.Option(help="torch, ctranslate2 or auto; without, what MODEL is for.")
+    ] = None,
     out: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write the model's translations.")
     ] = None,
@@ -97,7 +100,7 @@ def evaluate(
         hypotheses = _lines(hyp, like=texts.references)
     else:
         assert model is not None
-        hypotheses = _translate(model, texts, beam=beam, alpha=alpha, device=device)
+        hypotheses = _translate(model, texts, beam=beam, alpha=alpha, device=device, engine=engine)
     if out:
         _write(out, "".join(f"{line}\n" for line in hypotheses))
     result = _score(hypotheses, texts, others, cut, language)
@@ -139,7 +142,9 @@ def _lines(path: Path, *, like: Sequence[str] | None = None) -> list[str]:
     return lines
 
 
-def _translate(model: Path, texts: _Texts, *, beam: int, alpha: float, device: str) -> list[str]:
+def _translate(
+    model: Path, texts: _Texts, *, beam: int, alpha: float, device: str, engine: str | None
+) -> list[str]:
     if texts.sources is None:
         raise InputError("what to translate? Give --src FILE, or translations with --hyp")
 
@@ -150,7 +155,8 @@ def _translate(model: Path, texts: _Texts, *, beam: int, alpha: float, device: s
     from transduce.decoding.translator import load
 
     options = Options(beam=beam, alpha=alpha)
-    found = load(model, device).stream(texts.sources, options)
+    translator = load(model, device, engine=engine)  # type: ignore[arg-type]
+    found = translator.stream(texts.sources, options)
     on_terminal = Console(stderr=True)
     shown = track(
         found,

@@ -63,6 +63,10 @@ def train(
         str | None,
         typer.Option(help="Shape by name ('transduce presets'); without, by the corpus's size."),
     ] = None,
+    init: Annotated[
+        Path | None,
+        typer.Option(metavar="MODEL", help="Start from this model: fine-tune it."),
+    ] = None,
     minutes: Annotated[float | None, typer.Option(help="Train for so long.")] = None,
     steps: Annotated[int | None, typer.Option(help="Train for so many steps.")] = None,
     epochs: Annotated[
@@ -108,7 +112,7 @@ def train(
             "clean": False if no_clean else None,
         },
         "training": {"minutes": minutes, "steps": steps, "epochs": epochs},
-        "run": {"device": device, "seed": seed},
+        "run": {"device": device, "seed": seed, "init": None if init is None else str(init)},
     }
     given = merge(given, _without_none(options))
     for change in changes or []:

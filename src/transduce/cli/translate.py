@@ -63,7 +63,12 @@ def translate(
         typer.Option(metavar="FILE", help="Write here; there is no file until it is complete."),
     ] = None,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
-    precision: Annotated[str, typer.Option(help="float32, or bf16: faster on GPUs.")] = "float32",
+    precision: Annotated[
+        str, typer.Option(help="float32, bf16 (faster on GPUs) or, for ctranslate2, int8.")
+    ] = "float32",
+    engine: Annotated[
+        str | None, typer.Option(help="torch, ctranslate2 or auto; without, what MODEL is for.")
+    ] = None,
 ) -> None:
     """Translate text line by line. What is out of the ordinary is said on standard error."""
     from transduce.cli.text_input import TextInput
@@ -84,7 +89,14 @@ def translate(
         _sampling(draws, is_wanted=sample),
         whole_lines=whole_lines,
     )
-    translator = load([model, *(ensemble or [])], device, precision=precision)  # type: ignore[arg-type]
+    if engine == "auto" and sample:
+        engine = "torch"  # CTranslate2 would draw otherwise
+    translator = load(
+        [model, *(ensemble or [])],
+        device,
+        precision=precision,  # type: ignore[arg-type]
+        engine=engine,  # type: ignore[arg-type]
+    )
     translations = translator.stream(
         lines,
         options,

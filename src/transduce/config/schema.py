@@ -83,9 +83,19 @@ class ModelConfig(_Section):
     attention_bias: bool = Field(
         default=False, description="biases in the attention projections; a deviation if true"
     )
+    output_bias: bool = Field(
+        default=False, description="a bias for each vocabulary entry's score; a deviation if true"
+    )
+    activation: Literal["relu", "swish"] = Field(
+        default="relu",
+        description="within the feed-forward network (eq. 2); swish, Marian's, is a deviation",
+    )
     norm: Literal["post", "pre"] = Field(
         default="post",
         description="layer norm after the residual sum (§3.1); pre, before it, is a deviation",
+    )
+    norm_epsilon: Annotated[float, Field(gt=0, lt=1)] = Field(
+        default=1e-6, description="added to the variance in layer norm; Marian's models have 1e-5"
     )
     positions: Literal["sinusoidal", "learned"] = Field(
         default="sinusoidal", description="position encodings (§3.5; Table 3 row E)"
@@ -191,6 +201,9 @@ class TrainingConfig(_Section):
 class RunConfig(_Section):
     """How the run goes about it: on what, how carefully, and what it keeps."""
 
+    init: str | None = Field(
+        default=None, description="a model folder to start from, with its shape and vocabulary"
+    )
     seed: int = Field(default=1, ge=0, le=2**63 - 1, description="decides all that is random")
     device: str = Field(
         default="auto",

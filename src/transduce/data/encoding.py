@@ -108,13 +108,12 @@ def _encode(batch: list[Pair]) -> Encoded:
     return Encoded(
         faults,
         digests(batch) if sieve.rules else [],
-        _side([pair.src for pair in fit]),
-        _side([pair.tgt for pair in fit]),
+        _side(_Process.tokenizer.encode_batch([pair.src for pair in fit])),
+        _side(_Process.tokenizer.encode_targets([pair.tgt for pair in fit])),
     )
 
 
-def _side(texts: list[str]) -> Side:
-    rows = _Process.tokenizer.encode_batch(texts)
+def _side(rows: list[list[int]]) -> Side:
     lengths = np.fromiter((len(row) for row in rows), dtype=np.int64, count=len(rows))
     kind = id_type(len(_Process.tokenizer))
     ids = np.fromiter((i for row in rows for i in row), dtype=kind, count=int(lengths.sum()))

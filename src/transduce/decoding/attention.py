@@ -1,6 +1,6 @@
 """Who looked at whom when a sentence was translated."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -66,17 +66,21 @@ def attention_of(
 
 def attention_between(loaded: LoadedModel, source: str, translation: str) -> Attention:
     """Look on while a model reads a source and a translation that it need not have made."""
-    src, tgt = _read(loaded, "source", source), _read(loaded, "translation", translation)
+    tokenizer = loaded.tokenizer
+    src = _read(loaded, tokenizer.encode_batch, "source", source)
+    tgt = _read(loaded, tokenizer.encode_targets, "translation", translation)
     return attention_of(loaded.model, loaded.tokenizer, src, Answer(tgt, 0.0, is_finished=True))
 
 
-def _read(loaded: LoadedModel, name: str, text: str) -> list[int]:
+def _read(
+    loaded: LoadedModel, encode: Callable[[list[str]], list[list[int]]], name: str, text: str
+) -> list[int]:
     """Encode a text, and refuse what the model cannot read."""
     try:
         text.encode()
     except UnicodeEncodeError as half:
         raise InputError(f"the {name} has half of a surrogate pair") from half
-    [ids] = loaded.tokenizer.encode_batch([" ".join(text.split())])
+    [ids] = encode([" ".join(text.split())])
     longest = loaded.config.model.max_positions
     if not ids:
         raise InputError(f"the {name} is empty: nobody looks at anything")

@@ -9,7 +9,7 @@ from transduce.errors import InputError
 from transduce.models.transformer import Transformer
 from transduce.nn.packed import can_pack, pack
 
-Precision = Literal["float32", "bf16"]
+Precision = Literal["float32", "bf16", "int8"]
 
 
 def choose_device(name: str) -> torch.device:
@@ -41,7 +41,7 @@ def on_device(device: torch.device) -> AbstractContextManager[object]:
 def made_ready(model: Transformer, *, precision: Precision) -> Transformer:
     """Change a model, where it is, into one that only translates, as fast as it can."""
     if precision not in ("float32", "bf16"):
-        raise InputError(f"precision={precision!r}: use float32 or bf16")
+        raise InputError(f"precision={precision!r}: use float32 or bf16; int8 is CTranslate2's")
     model = model.eval().to(torch.bfloat16 if precision == "bf16" else torch.float32)
     if precision == "float32" and model.projection.device.type == "cpu" and can_pack():
         pack(model)

@@ -82,16 +82,16 @@ class Scorer:
         stream = iter(pairs)
         before = 0
         while window := list(islice(stream, WINDOW_PAIRS)):
-            sources = self._ended([" ".join(pair.src.split()) for pair in window])
-            targets = self._ended([pair.tgt for pair in window])
+            tokenizer = self._loaded.tokenizer
+            sources = _ended(
+                tokenizer.encode_batch([" ".join(pair.src.split()) for pair in window])
+            )
+            targets = _ended(tokenizer.encode_targets([pair.tgt for pair in window]))
             rows = [_Row(src, tgt) for src, tgt in zip(sources, targets, strict=True)]
             for number, row in enumerate(rows, start=before + 1):
                 self._check(number, row)
             before += len(rows)
             yield rows
-
-    def _ended(self, texts: list[str]) -> list[list[int]]:
-        return [[*ids, EOS_ID] for ids in self._loaded.tokenizer.encode_batch(texts)]
 
     def _check(self, number: int, row: _Row) -> None:
         longest = self._loaded.config.model.max_positions
@@ -133,3 +133,7 @@ class Scorer:
     def _padded(self, rows: list[list[int]]) -> Tensor:
         tensors = [torch.tensor(row) for row in rows]
         return pad_sequence(tensors, batch_first=True, padding_value=PAD_ID).to(self._device)
+
+
+def _ended(rows: list[list[int]]) -> list[list[int]]:
+    return [[*ids, EOS_ID] for ids in rows]

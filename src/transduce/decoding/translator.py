@@ -10,26 +10,29 @@ from dataclasses import dataclass, replace
 from itertools import chain
 from os import PathLike
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal, get_args
 
 import torch
 
 from transduce.decoding.answer import Answer
 from transduce.decoding.attention import Attention, attention_of
+from transduce.decoding.ctranslate2_engine import CTranslate2Engine
 from transduce.decoding.device import Precision, choose_device, made_ready
 from transduce.decoding.engine import Engine, Found, Sentence, length, log_probability, penalty
 from transduce.decoding.ensemble import Ensemble
 from transduce.decoding.lines import Line, numbered, windows
 from transduce.decoding.options import DEFAULT_OPTIONS, Alternative, Options, Translation
 from transduce.decoding.sentences import Piece, cut, join
+from transduce.decoding.torch_engine import TorchEngine
 from transduce.errors import InputError
+from transduce.export.ctranslate2 import is_exported, is_installed, refusal
 from transduce.models.base import Searchable
-from transduce.models.folder import TOKENIZER, load_model
-from transduce.models.transformer import Transformer
+from transduce.models.folder import TOKENIZER, load_model, load_settings
 from transduce.text.sentences import sentences
 from transduce.text.tokenizer import Tokenizer
 
 Folder = str | PathLike[str]
+EngineName = Literal["auto", "torch", "ctranslate2"]
 
 MAX_TOKENS = 250
 """Of a piece: longer sentences are rare in training, and search in them seldom ends well."""
@@ -42,13 +45,20 @@ def load(
     device: str = "auto",
     *,
     precision: Precision = "float32",
+    engine: EngineName | None = None,
 ) -> "Translator":
-    """Load a model folder, or several with one vocabulary that translate as one."""
+    """Load a model folder, or several with one vocabulary that translate as one.
+
+    The engine is torch, or CTranslate2 for a folder that was exported to it; `auto` takes
+    CTranslate2 on the CPU where it is installed and the model fits it.
+    """
     given = [path_or_paths] if isinstance(path_or_paths, str | PathLike) else path_or_paths
     folders = [Path(folder) for folder in given]
     if not folders:
         raise InputError("no model: give at least one folder")
     chosen = choose_device(device)
+    if _chosen_engine(engine, folders, chosen) == "ctranslate2":
+        return _load_ctranslate2(folders, chosen, precision)
     loaded = [load_model(folder, device=chosen) for folder in folders]
     for folder in folders[1:]:
         _check_one_vocabulary(folders[0], folder)
@@ -62,12 +72,45 @@ def load(
     )
 
 
+def _chosen_engine(
+    name: EngineName | None, folders: list[Path], device: torch.device
+) -> EngineName:
+    """Settle what is left open."""
+    if name not in (None, *get_args(EngineName)):
+        raise InputError(f"engine={name!r}: use one of {', '.join(get_args(EngineName))}")
+    is_for_it = any(map(is_exported, folders))
+    if name == "torch" and is_for_it:
+        raise InputError("a model that was exported to CTranslate2 has no weights for torch")
+    if name in (None, "auto") and is_for_it:
+        return "ctranslate2"
+    if name != "auto":
+        return name or "torch"
+    fits = len(folders) == 1 and device.type == "cpu" and is_installed()
+    return "ctranslate2" if fits and not refusal(load_settings(folders[0]).model) else "torch"
+
+
+def _load_ctranslate2(
+    folders: list[Path], device: torch.device, precision: Precision
+) -> "Translator":
+    if len(folders) > 1:
+        raise InputError("CTranslate2 translates with one model: use the engine torch for several")
+    engine = CTranslate2Engine.load(folders[0], device=device, precision=precision)
+    config = load_settings(folders[0])
+    return Translator(
+        engine,
+        engine.tokenizer,
+        device=device,
+        max_positions=engine.max_positions,
+        by_sentence=config.data.lines == "sentences",
+    )
+
+
 class Translator:
     """Translates with a model that is used as it is: `load` puts it in eval mode."""
 
     def __init__(
         self,
-        model: Searchable[Any],
+        model: Searchable[Any] | Engine,
         tokenizer: Tokenizer,
         *,
         max_positions: int,
@@ -75,13 +118,17 @@ class Translator:
         device: torch.device | str = "cpu",
         autocast: torch.dtype | None = None,
     ) -> None:
-        """Take a model; `by_sentence` says that it has learnt to translate one at a time."""
+        """Take a model, or an engine that has one.
+
+        `by_sentence` says that it has learnt to translate one at a time.
+        """
         if max_positions < 2:
             raise InputError(f"model.max_positions={max_positions}: no text fits with its end")
         self.device = torch.device(device)
-        self._model = model
         self._tokenizer = tokenizer
-        self._engine = Engine(model, self.device, max_positions, autocast)
+        if not isinstance(model, Engine):
+            model = TorchEngine(self.device, max_positions, model, autocast)
+        self._engine = model
         self._by_sentence = by_sentence
         self._max_positions = max_positions
         self._max_src_tokens = min(max_positions - 1, MAX_TOKENS)  # the end takes a position too
@@ -107,8 +154,8 @@ class Translator:
         """Translate lines as they come, `window` of them at a time, and yield them in order."""
         if isinstance(lines, str) or isinstance(prefixes, str):
             raise InputError("one text where several are expected: put it into a list")
-        if options.attention and not isinstance(self._model, Transformer):
-            raise InputError("attention is that of a single Transformer, not of several models")
+        if options.attention:
+            self._engine.transformer()  # raises where there is none to look at
         if prefixes is not None and options.sampling is not None:
             raise InputError("a translation that is drawn by chance cannot be given its beginning")
         if window is not None and window < 1:
@@ -138,8 +185,9 @@ class Translator:
         self, line: "_Encoded", said: list[tuple[Found, list[str]]]
     ) -> tuple[Attention, ...]:
         """Look on while the model reads each piece with the answer that was chosen."""
+        model = self._engine.transformer()
         return tuple(
-            attention_of(self._model, self._tokenizer, sentence.ids, found.answers[0])
+            attention_of(model, self._tokenizer, sentence.ids, found.answers[0])
             for sentence, (found, _) in zip(line.sentences, said, strict=True)
         )
 
@@ -147,7 +195,7 @@ class Translator:
         """Encode lines in pieces that the model can read. Blank ones have nothing to translate."""
         texts = [" ".join(line.source.split()) for line in lines]
         begins = [line.prefix.rstrip() for line in lines]
-        prefixes = self._tokenizer.encode_batch(begins) if any(begins) else [[] for _ in begins]
+        prefixes = self._tokenizer.encode_targets(begins) if any(begins) else [[] for _ in begins]
         cut_up = [sentences(text) if by_sentence else [text] if text else [] for text in texts]
         ids = iter(self._tokenizer.encode_batch(list(chain.from_iterable(cut_up))))
         encoded = []

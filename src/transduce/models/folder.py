@@ -45,39 +45,44 @@ class LoadedModel:
 
 def save_model(folder: Path, loaded: LoadedModel) -> None:
     """Write a model folder, the weights last: without them it is not taken for a model."""
+    save_settings(folder, loaded.config, loaded.tokenizer)
+    save_weights(folder / WEIGHTS, loaded.model.state_dict(), metadata={})
+
+
+def save_settings(folder: Path, config: Config, tokenizer: Tokenizer) -> None:
+    """Write all of a model folder but the weights."""
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as fault:
         raise InputError(f"cannot make the folder {folder}: {fault.strerror}") from fault
     with _replacing(folder / CONFIG) as making:
-        making.write_text(to_yaml(loaded.config), encoding="utf-8")
+        making.write_text(to_yaml(config), encoding="utf-8")
     with _replacing(folder / TOKENIZER) as making:
-        loaded.tokenizer.save(making)
-    save_weights(folder / WEIGHTS, loaded.model.state_dict(), metadata={})
+        tokenizer.save(making)
 
 
-def load_model(folder: Path, *, device: torch.device | str = "cpu") -> LoadedModel:
-    """Read a model folder, in eval mode; one whose files do not belong together is refused."""
+def load_model(
+    folder: Path,
+    *,
+    device: torch.device | str = "cpu",
+    model_config: ModelConfig | None = None,
+) -> LoadedModel:
+    """Read a model folder, in eval mode; one whose files do not belong together is refused.
+
+    `model_config` stands in for the folder's own, with what may differ from it: dropout, say.
+    """
     for name in (CONFIG, TOKENIZER, WEIGHTS):
         if not (folder / name).is_file():
             raise InputError(
                 f"{folder} has no file {name}: a model is a folder of "
                 f"{CONFIG}, {TOKENIZER} and {WEIGHTS}"
             )
-    try:
-        config = load_config(folder / CONFIG)
-    except ConfigError as wrong:
-        if str(folder / CONFIG) in str(wrong):
-            raise
-        raise ConfigError(f"{folder / CONFIG}: {wrong}") from wrong
+    config = load_settings(folder)
+    if model_config is not None:
+        config = config.model_copy(update={"model": model_config})
     with _opened(folder / WEIGHTS) as file:
         _check(config.model, file, folder)
-        tokenizer = Tokenizer.load(folder / TOKENIZER)
-        if len(tokenizer) != config.model.vocab_size:
-            raise InputError(
-                f"{folder / TOKENIZER} has {len(tokenizer):,} entries but {CONFIG} says "
-                f"model.vocab_size={config.model.vocab_size}: they are not of one model"
-            )
+        tokenizer = load_tokenizer(folder, config)
         weights = _tensors(file)
     for name, tensor in weights.items():
         if not bool(tensor.isfinite().all()):
@@ -86,6 +91,27 @@ def load_model(folder: Path, *, device: torch.device | str = "cpu") -> LoadedMod
                 "take an earlier checkpoint, or train it again"
             )
     return LoadedModel(_with_weights(config.model, weights).to(device).eval(), config, tokenizer)
+
+
+def load_settings(folder: Path) -> Config:
+    """Read a model folder's settings alone."""
+    try:
+        return load_config(folder / CONFIG)
+    except ConfigError as wrong:
+        if str(folder / CONFIG) in str(wrong):
+            raise
+        raise ConfigError(f"{folder / CONFIG}: {wrong}") from wrong
+
+
+def load_tokenizer(folder: Path, config: Config) -> Tokenizer:
+    """Read a model folder's vocabulary alone, which must be that of its settings."""
+    tokenizer = Tokenizer.load(folder / TOKENIZER)
+    if len(tokenizer) != config.model.vocab_size:
+        raise InputError(
+            f"{folder / TOKENIZER} has {len(tokenizer):,} entries but {CONFIG} says "
+            f"model.vocab_size={config.model.vocab_size}: they are not of one model"
+        )
+    return tokenizer
 
 
 def save_weights(path: Path, weights: Mapping[str, Tensor], *, metadata: dict[str, str]) -> None:

@@ -148,7 +148,7 @@ class Transformer(nn.Module):
 
     def decode(self, memory: Memory, tgt_in: Tensor, *, attend: Attend = attend_fused) -> Tensor:
         """Read the target shifted right, [B, T]; score the token after each of its positions."""
-        states = self.decode_states(memory, tgt_in, attend=attend)  # [B, T, d_model]
+        states = self._last_states(memory, tgt_in, attend=attend)  # [B, T, d_model]
         return self.embedding.logits(states)  # [B, T, V]
 
     def decode_states(
@@ -159,7 +159,13 @@ class Transformer(nn.Module):
         *,
         attend: Attend = attend_fused,
     ) -> Tensor:
-        """Do the same up to the scores; also for a row of sentences laid out end to end."""
+        """Do the same up to the scores; where they have a bias, each state ends with a 1 for it."""
+        states = self._last_states(memory, tgt_in, layout, attend=attend)  # [B, T, d_model]
+        return self.embedding.with_bias(states)
+
+    def _last_states(
+        self, memory: Memory, tgt_in: Tensor, layout: Layout | None = None, *, attend: Attend
+    ) -> Tensor:
         if layout is None:
             positions, allowed = self.positions(tgt_in.size(1)), None
         else:
@@ -173,7 +179,7 @@ class Transformer(nn.Module):
     @property
     def projection(self) -> Tensor:
         """The matrix that turns states into scores, [V, d_model]: the embedding's own (§3.4)."""
-        return self.embedding.weight
+        return self.embedding.projection
 
     def compile_parts(self) -> None:
         """Have the parts compiled one by one when they are used: each kind of layer once."""

@@ -23,6 +23,8 @@ def initialise(model: nn.Module) -> None:
                 # On the way in, times sqrt(d_model), entries have variance 1 like the layers'
                 # outputs; on the way out, a normalised state gives logits of variance 1.
                 nn.init.normal_(module.weight, std=module.weight.size(1) ** -0.5)
+                if module.bias is not None:
+                    nn.init.zeros_(module.bias)
             case LearnedPositions():
                 # Small beside the embeddings: a position starts as a hint and grows as needed.
                 nn.init.normal_(module.table, std=module.table.size(1) ** -0.5)

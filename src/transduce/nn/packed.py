@@ -62,10 +62,10 @@ class PackedEmbedding(Embedding):
 
     def __init__(self, embedding: Embedding) -> None:
         nn.Module.__init__(self)
-        self.weight = embedding.weight
-        self._projection = PackedLinear(embedding.weight)
+        self.weight, self.bias = embedding.weight, embedding.bias
+        self._projection = PackedLinear(embedding.weight, embedding.bias)
 
     def logits(self, x: Tensor) -> Tensor:
-        """Score every entry of the vocabulary, with the same matrix and no bias."""
+        """Score every entry of the vocabulary, with the same matrix."""
         scores: Tensor = self._projection(x)
         return scores

@@ -15,9 +15,9 @@ NORM_EPSILON = 1e-6
 class AddNorm(nn.Module):
     """What both orders share: a layer norm and the dropout on the sub-layer's output."""
 
-    def __init__(self, d_model: int, *, p_drop: float) -> None:
+    def __init__(self, d_model: int, *, epsilon: float = NORM_EPSILON, p_drop: float) -> None:
         super().__init__()
-        self.norm = nn.LayerNorm(d_model, eps=NORM_EPSILON)
+        self.norm = nn.LayerNorm(d_model, eps=epsilon)
         self.dropout = Dropout(p_drop)
 
     def join(self, x: Tensor, y: Tensor) -> Tensor:

@@ -5,6 +5,9 @@ no text is unknown to them and every text comes back exactly: as its NFC form, o
 where normalisation is off. `whitespace` takes text that is already cut: its pieces are what stands
 between spaces, joins written as `@@ ` are undone on decoding, and a piece that training never saw
 becomes unknown.
+
+A vocabulary that was imported may cut source and target differently: its file holds both ways,
+under `source` and `target`.
 """
 
 import json
@@ -24,6 +27,9 @@ UNKNOWN = "< unk >"
 SPECIALS = {"< pad >": PAD_ID, UNKNOWN: UNK_ID, "< bos >": BOS_ID, "< eos >": EOS_ID}
 """The first four entries of every vocabulary. No text encodes to them: no piece has a space."""
 
+OTHER_SIDE = " "
+"""Stands before entries that only the other side's texts have: no piece of a text has a space."""
+
 BETWEEN_WORDS = r" ?[\p{L}\p{M}]+| ?\p{N}+| ?[^\s\p{L}\p{M}\p{N}]+|\s+"
 """Pieces stay within a word with the space before it, a number, a run of signs or of spaces."""
 
@@ -31,14 +37,25 @@ SHORT_RUNS = BETWEEN_WORDS.replace("+", "{1,64}")
 """The same, cut after 64 characters: the search for word pieces is cubic in the length of a run."""
 
 
+TWO_WAYS = '{"source":'
+"""How the file of a vocabulary begins that cuts source and target differently."""
+
+
 class Tokenizer:
     """Cuts text into the pieces of one vocabulary, shared by source and target."""
 
-    def __init__(self, backend: Backend) -> None:
-        if any(backend.token_to_id(name) != special for name, special in SPECIALS.items()):
-            raise InputError(f"not a vocabulary of transduce: it must start with {list(SPECIALS)}")
-        _check_ids(backend)
+    def __init__(self, backend: Backend, target: Backend | None = None) -> None:
+        """Take the way to cut text; where the target's differs, both, with the same ids."""
+        for one in (backend, target or backend):
+            if any(one.token_to_id(name) != special for name, special in SPECIALS.items()):
+                raise InputError(
+                    f"not a vocabulary of transduce: it must start with {list(SPECIALS)}"
+                )
+            _check_ids(one)
+        if target is not None and _entries(backend) != _entries(target):
+            raise InputError("not a vocabulary of transduce: source and target differ in entries")
         self._backend = backend
+        self._target = target
         self._is_cut = isinstance(backend.model, models.WordLevel)
 
     @classmethod
@@ -63,7 +80,7 @@ class Tokenizer:
     def load(cls, path: Path) -> Self:
         """Read what `save` wrote."""
         try:
-            return cls(Backend.from_str(path.read_text(encoding="utf-8")))
+            return cls.parse(path.read_text(encoding="utf-8"))
         except OSError as unreadable:
             raise InputError(f"cannot read {path}: {unreadable.strerror}") from unreadable
         except InputError as foreign:
@@ -73,12 +90,26 @@ class Tokenizer:
         except BaseException as malformed:  # the library raises nothing narrower, and it may panic
             raise InputError(f"{path} is not a tokenizer: {malformed}") from malformed
 
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """Read what a file of `save` holds."""
+        if not text.startswith(TWO_WAYS):
+            return cls(Backend.from_str(text))
+        both = json.loads(text)
+        return cls(*(Backend.from_str(json.dumps(both[side])) for side in ("source", "target")))
+
     def save(self, path: Path) -> None:
         """Write the one file."""
         try:
-            path.write_text(self._backend.to_str(pretty=True), encoding="utf-8")
+            path.write_text(self._as_json(), encoding="utf-8")
         except OSError as fault:
             raise InputError(f"cannot write {path}: {fault.strerror}") from fault
+
+    def _as_json(self) -> str:
+        if self._target is None:
+            return self._backend.to_str(pretty=True)
+        ways = {"source": self._backend, "target": self._target}
+        return json.dumps({side: json.loads(way.to_str()) for side, way in ways.items()})
 
     def with_dropout(self, p: float) -> Self:
         """Return a copy that skips each merge with probability p (BPE-dropout), for training."""
@@ -94,19 +125,31 @@ class Tokenizer:
         return self._backend.get_vocab_size()
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
-        """Turn texts into ids, without beginning or end."""
+        """Turn texts of the source into ids, without beginning or end."""
         return [encoding.ids for encoding in self._backend.encode_batch_fast(texts)]
+
+    def encode_targets(self, texts: Sequence[str]) -> list[list[int]]:
+        """Do the same with texts of the target."""
+        way = self._target or self._backend
+        return [encoding.ids for encoding in way.encode_batch_fast(texts)]
 
     def decode_batch(self, ids: Iterable[Sequence[int]]) -> list[str]:
         """Turn ids back into texts; padding, beginning and end leave no trace."""
         silent = (PAD_ID, BOS_ID, EOS_ID)
         spoken = [[token for token in row if token not in silent] for row in ids]
-        texts: list[str] = self._backend.decode_batch(spoken, skip_special_tokens=False)
+        way = self._target or self._backend
+        texts: list[str] = way.decode_batch(spoken, skip_special_tokens=False)
         return [_joined(text) for text in texts] if self._is_cut else texts
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """Name the pieces, as the vocabulary writes them."""
-        return [self._backend.id_to_token(token) or UNKNOWN for token in ids]
+        names = (self._backend.id_to_token(token) or UNKNOWN for token in ids)
+        return [name.removeprefix(OTHER_SIDE) for name in names]
+
+
+def _entries(backend: Backend) -> dict[str, int]:
+    vocabulary = backend.get_vocab(with_added_tokens=True)
+    return {name.removeprefix(OTHER_SIDE): number for name, number in vocabulary.items()}
 
 
 def _check_ids(backend: Backend) -> None:

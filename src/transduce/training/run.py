@@ -35,6 +35,7 @@ from transduce.training.run_folder import (
     check_data,
     taken_up,
 )
+from transduce.training.starting_point import check_same_model, settings_from, starting_model
 
 
 @dataclass(frozen=True)
@@ -167,14 +168,19 @@ def _made_ready(
 ) -> _Ready:
     """Settle what is still open, and turn the text into numbers."""
     asked = _asked(request)
+    init = _start_of(request, settled)
+    if init is not None:
+        asked = settings_from(init, asked)
     # How many pairs there are is not known yet, but what is wrong is to be said before they count.
-    smallest = {} if request.preset else automatic_model(0, on_gpu=False)
+    smallest = {} if request.preset or init else automatic_model(0, on_gpu=False)
     config = settled or Config.from_tree(merge(smallest, asked))
+    if init is not None:
+        check_same_model(config, init)
     machine = choose_machine(config.run, local_rank=place.local_rank)
     on_gpu = machine.device.type != "cpu"
     cache = request.cache or request.out / CACHE
     corpora = gather(config.data, cache, seed=config.run.seed, phase=phase)
-    if settled is None and request.preset is None:
+    if settled is None and request.preset is None and init is None:
         asked = merge(automatic_model(corpora.pairs, on_gpu=on_gpu), asked)
         config = Config.from_tree(asked)
     data = config.data
@@ -198,6 +204,18 @@ def _made_ready(
     for name, store in {"text": prepared.train, "development set": prepared.dev}.items():
         _check_lengths(store, config.model.max_positions, name)
     return _Ready(config, machine, prepared, cache)
+
+
+def _start_of(request: Request, settled: Config | None) -> str | None:
+    """Return the model folder that a new run starts from, if it does."""
+    init = request.given.get("run", {}).get("init")
+    if settled is not None or not isinstance(init, str):
+        return None  # a run that goes on has its checkpoints
+    if request.preset is not None:
+        raise ConfigError(
+            f"preset {request.preset}: a run that starts from {init} has that model's shape"
+        )
+    return init
 
 
 def _check_lengths(store: Store, max_positions: int, name: str) -> None:
@@ -250,17 +268,24 @@ def _setup(
         rank=processes.rank,
         world=processes.world,
     )
+    checkpoints = Checkpoints(
+        folder.path / CHECKPOINTS,
+        keep_last=config.run.average,
+        keep_best=config.run.keep_best,
+    )
+    # The first process says for all whether the run is new: it may write a checkpoint meanwhile.
+    is_new = processes.from_first(checkpoints.newest() is None)
+    if config.run.init is not None and is_new:
+        model = starting_model(config, config.run.init).model
+    else:
+        model = build_model(config.model, seed=config.run.seed)
     return Setup(
         config=config,
-        model=build_model(config.model, seed=config.run.seed).to(device),
+        model=model.to(device),
         machine=ready.machine,
         loader=loader,
         dev_batches=_dev_batches(loader, ready.prepared),
-        checkpoints=Checkpoints(
-            folder.path / CHECKPOINTS,
-            keep_last=config.run.average,
-            keep_best=config.run.keep_best,
-        ),
+        checkpoints=checkpoints,
         processes=processes,
         tell=lambda _event: None,
         evaluate=lambda _model: None,

@@ -1,0 +1,1 @@
+"""Other engines' formats: models that leave, and models that come."""

@@ -1,0 +1,87 @@
+"""Marian's vocabulary in our order, which begins with padding, unknown, beginning and end.
+
+Marian has no entry for the beginning: its decoder starts from padding. So its padding becomes our
+beginning, and our padding is a new entry. Neither is ever written: their scores get a bias that
+nothing overcomes. Marian's own files stay beside the model, for the way back.
+"""
+
+import json
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+from torch import Tensor
+
+from transduce.errors import InputError
+from transduce.export.marian_weights import EMBEDDING, OUTPUT_BIAS
+from transduce.export.sentencepiece import tokenizer_of
+from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from transduce.text.tokenizer import SPECIALS, Tokenizer
+
+SOURCE, TARGET, ENTRIES = "source.spm", "target.spm", "vocab.json"
+TOKENS = ("pad", "eos", "decoder_start")
+NEVER = -1000.0
+"""The bias of what is never written: far below any score, and small enough for a loss."""
+
+
+@dataclass(frozen=True)
+class MarianVocabulary:
+    """The entries of a Marian model by their ids there, and which of them are special."""
+
+    entries: tuple[str, ...]
+    pad: int
+    unk: int
+    eos: int
+
+    @classmethod
+    def read(cls, folder: Path, config: dict[str, Any]) -> Self:
+        """Read the vocabulary of a folder; raise if it is none that we can order."""
+        path = folder / ENTRIES
+        try:
+            ids: dict[str, int] = json.loads(path.read_text(encoding="utf-8"))
+            entries = tuple(sorted(ids, key=lambda name: ids[name]))
+            is_whole = sorted(ids.values()) == list(range(config["vocab_size"]))
+            pad, eos, start = (config.get(f"{name}_token_id") for name in TOKENS)
+            has_specials = len({pad, eos, ids["<unk>"]} & set(ids.values())) == len(TOKENS)
+        except (OSError, ValueError, TypeError, KeyError, AttributeError) as unreadable:
+            raise InputError(f"cannot read {path} as Marian's vocabulary") from unreadable
+        if not (is_whole and has_specials):
+            raise InputError(
+                f"{path} does not have the entries that config.json speaks of: "
+                f"{config['vocab_size']} of them, with <unk>, padding and end"
+            )
+        if start != pad:
+            raise InputError(
+                f"decoder_start_token_id={start} is not the padding, {pad}: "
+                "no decoder of a published Marian model starts otherwise"
+            )
+        return cls(entries, int(pad or 0), ids["<unk>"], int(eos or 0))
+
+    def order(self) -> list[int]:
+        """Return Marian's ids in the order of ours, without our padding, which it lacks."""
+        special = {BOS_ID: self.pad, UNK_ID: self.unk, EOS_ID: self.eos}
+        rest = [number for number in range(len(self.entries)) if number not in special.values()]
+        return [special[number] for number in sorted(special)] + rest
+
+    def tokenizer(self, folder: Path) -> Tokenizer:
+        """Make our tokenizer from the folder's SentencePiece models."""
+        texts = [self.entries[number] for number in self.order()[len(SPECIALS) - 1 :]]
+        return tokenizer_of(folder / SOURCE, folder / TARGET, texts)
+
+    def to_ours(self, weights: dict[str, Tensor]) -> None:
+        """Put the rows of the embedding and of its bias in our order."""
+        order, embedding = torch.tensor(self.order()), weights[EMBEDDING]
+        bias = weights.get(OUTPUT_BIAS, embedding.new_zeros(embedding.size(0)))
+        weights[EMBEDDING] = torch.cat([torch.zeros_like(embedding[:1]), embedding[order]])
+        weights[OUTPUT_BIAS] = torch.cat([bias[:1], bias[order]])
+        weights[OUTPUT_BIAS][[PAD_ID, BOS_ID]] = NEVER
+
+    def to_theirs(self, weights: dict[str, Tensor]) -> None:
+        """Do the opposite; the padding's bias, which nothing uses, becomes 0."""
+        order = torch.tensor(self.order())
+        for name in (EMBEDDING, OUTPUT_BIAS):
+            theirs = torch.empty_like(weights[name][1:])
+            theirs[order] = weights[name][1:]
+            weights[name] = theirs
+        weights[OUTPUT_BIAS][self.pad] = 0.0

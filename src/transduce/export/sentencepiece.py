@@ -1,0 +1,98 @@
+"""SentencePiece models and Marian's vocabulary as one of our tokenizers.
+
+Marian cuts source and target by a model each and looks the pieces up in one vocabulary. So does the
+tokenizer that is made here: for each side a unigram model over the whole vocabulary, in which the
+pieces that only the other side has are written so that no text contains them.
+"""
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
+from tokenizers import Tokenizer as Backend
+
+from transduce.errors import InputError
+from transduce.text.special_ids import UNK_ID
+from transduce.text.tokenizer import OTHER_SIDE, SPECIALS, Tokenizer
+
+SPACE = "▁"
+NORMAL, USER_DEFINED, UNIGRAM = 1, 4, 1
+"""Numbers that SentencePiece's files use."""
+UNKNOWN_PENALTY = 10.0
+"""How much less likely than any piece SentencePiece takes an unknown letter to be."""
+
+
+def tokenizer_of(source_spm: Path, target_spm: Path, entries: list[str]) -> Tokenizer:
+    """Make a tokenizer whose entries, after the special ones, are these, in this order."""
+    source, target = _read(source_spm), _read(target_spm)
+    return Tokenizer(_one_side(source, entries, source_spm), _one_side(target, entries, target_spm))
+
+
+def _read(path: Path) -> Any:
+    try:
+        from google.protobuf.message import DecodeError
+
+        proto: Any = importlib.import_module("sentencepiece.sentencepiece_model_pb2")
+    except ImportError as missing:
+        raise InputError(
+            "SentencePiece is not installed: pip install 'transduce[export]'"
+        ) from missing
+    model = proto.ModelProto()
+    try:
+        model.ParseFromString(path.read_bytes())
+    except (OSError, DecodeError) as fault:
+        raise InputError(f"{path} is not a SentencePiece model: {fault}") from fault
+    return model
+
+
+def _one_side(model: Any, entries: list[str], path: Path) -> Backend:
+    _check(model, path)
+    scores = {piece.piece: piece.score for piece in model.pieces if piece.type == NORMAL}
+    unlikely = min(scores.values(), default=0.0) - UNKNOWN_PENALTY
+    pieces = [(name, 0.0) for name in SPECIALS]
+    for entry in entries:
+        if entry in scores:
+            pieces.append((entry, scores[entry]))
+        elif _is_language(entry):  # stands at the very beginning, and is never cut
+            pieces.append((SPACE + entry, 0.0))
+        elif len(entry) == 1:  # to SentencePiece unknown, but Marian finds it by its letter
+            pieces.append((entry, unlikely))
+        else:
+            pieces.append((OTHER_SIDE + entry, 0.0))
+    backend = Backend(models.Unigram(pieces, unk_id=UNK_ID, byte_fallback=False))
+    backend.normalizer = _normaliser(model.normalizer_spec)
+    backend.pre_tokenizer = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="always")
+    backend.decoder = decoders.Sequence(
+        [
+            decoders.Replace(OTHER_SIDE, ""),
+            decoders.Metaspace(replacement=SPACE, prepend_scheme="always"),
+        ]
+    )
+    return backend
+
+
+def _check(model: Any, path: Path) -> None:
+    """Raise if the model does what a unigram model of ours would not."""
+    if model.trainer_spec.model_type != UNIGRAM:
+        raise InputError(f"{path} is no unigram model: no other kind can be imported")
+    if model.trainer_spec.byte_fallback:
+        raise InputError(f"{path} falls back to bytes, which cannot be imported")
+    if any(piece.type == USER_DEFINED for piece in model.pieces):
+        raise InputError(f"{path} has symbols defined by its user, which cannot be imported")
+    spec = model.normalizer_spec
+    if not (spec.add_dummy_prefix and spec.escape_whitespaces and spec.remove_extra_whitespaces):
+        raise InputError(f"{path} treats spaces in its own way, which cannot be imported")
+
+
+def _normaliser(spec: Any) -> normalizers.Normalizer:
+    steps: list[normalizers.Normalizer] = []
+    if spec.precompiled_charsmap:
+        steps.append(normalizers.Precompiled(spec.precompiled_charsmap))
+    steps += [normalizers.Replace(Regex(" {2,}"), " "), normalizers.Strip()]
+    return normalizers.Sequence(steps)
+
+
+def _is_language(entry: str) -> bool:
+    """Recognise what says into which language to translate, such as >>deu<<."""
+    return entry.startswith(">>") and entry.endswith("<<")

@@ -1,0 +1,237 @@
+"""CTranslate2 behind the translator: the same answers, scores and refusals as torch's."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+
+import transduce
+from tests.decoding.likely import learnt_tokenizer, random_model, saved, sentences
+from transduce.config.schema import Config
+from transduce.data.corpus import Pair
+from transduce.decoding.answer import EXTRA_TOKENS
+from transduce.decoding.ctranslate2_engine import CTranslate2Engine
+from transduce.decoding.engine import Sentence, length, log_probability
+from transduce.decoding.options import Options
+from transduce.decoding.sample import Sampling
+from transduce.decoding.scorer import Scorer
+from transduce.decoding.torch_engine import TorchEngine
+from transduce.errors import InputError
+from transduce.models.build import build_model
+from transduce.models.folder import LoadedModel, load_model, save_model
+
+pytest.importorskip("ctranslate2", reason="it is the engine")
+
+from transduce.export.ctranslate2 import export_ctranslate2
+
+TEXTS = list(sentences(12))
+CPU = torch.device("cpu")
+SHAPES: dict[str, dict[str, Any]] = {
+    "the paper's": {},
+    "pre-norm": {"norm": "pre"},
+    "learned positions": {"positions": "learned"},
+    "every deviation": {
+        "norm": "pre",
+        "positions": "learned",
+        "attention_bias": True,
+        "output_bias": True,
+        "activation": "swish",
+        "norm_epsilon": 1e-3,
+    },
+}
+
+
+def sharp_model(seed: int = 1, **changes: Any) -> LoadedModel:
+    """A model with random weights that is sure of what it says, and sometimes ends."""
+    shape = {"n_layers": 2, "d_model": 32, "d_ff": 48, "h": 4, "vocab_size": 500}
+    tree = {"model": shape | {"max_positions": 80} | changes, "data": {"lines": "texts"}}
+    config = Config.from_tree(tree)
+    model = build_model(config.model, seed=seed).eval()
+    torch.manual_seed(seed)
+    with torch.no_grad():
+        for weight in model.parameters():
+            weight.add_(torch.randn_like(weight) * 0.2)
+        model.embedding.weight.mul_(2)
+    return LoadedModel(model, config, learnt_tokenizer())
+
+
+@pytest.fixture(scope="module", params=SHAPES)
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("model") / "one"
+    return saved(folder, sharp_model(**SHAPES[request.param]))
+
+
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return saved(tmp_path_factory.mktemp("plain") / "one", sharp_model())
+
+
+def engines(folder: Path) -> tuple[TorchEngine, CTranslate2Engine]:
+    loaded = load_model(folder)
+    longest = loaded.config.model.max_positions
+    theirs = CTranslate2Engine.load(folder, device=CPU, precision="float32")
+    return TorchEngine(CPU, longest, loaded.model), theirs
+
+
+def encoded(*, prefix: int = 0) -> list[Sentence]:
+    rows = learnt_tokenizer().encode_batch(TEXTS)
+    return [Sentence(ids, place, ids[:prefix]) for place, ids in enumerate(rows)]
+
+
+@pytest.mark.parametrize("beam", [1, 4])
+def test_without_a_length_penalty_both_engines_find_the_same(model: Path, beam: int) -> None:
+    options = Options(beam=beam, alpha=0.0, second_try=False)
+    ours, theirs = (engine.answer(encoded(), options) for engine in engines(model))
+    for one, other in zip(ours, theirs, strict=True):
+        [answer], [found] = one.answers, other.answers
+        assert (answer.ids, answer.is_finished) == (found.ids, found.is_finished)
+        assert found.score == pytest.approx(answer.score, abs=1e-3)
+
+
+@pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
+@pytest.mark.parametrize("prefix", [0, 3])
+def test_a_score_is_the_forced_score_by_our_penalty(plain: Path, alpha: float, prefix: int) -> None:
+    torch_engine, engine = engines(plain)
+    given = encoded(prefix=prefix)
+    options = Options(beam=4, alpha=alpha, n_best=3, second_try=False)
+    for sentence, found in zip(given, engine.answer(given, options), strict=True):
+        assert [a.ids[:prefix] for a in found.answers] == [sentence.prefix] * len(found.answers)
+        scores = [(a.is_finished, a.score) for a in found.answers]
+        assert scores == sorted(scores, reverse=True)
+        for answer in found.answers:
+            whole = Sentence(sentence.ids, 0, answer.ids)
+            # Forced to begin with the whole answer, torch's search scores what it was made to say.
+            forced = Options(beam=1, alpha=0.0, second_try=False)
+            [[again]] = [one.answers for one in torch_engine.answer([whole], forced)]
+            if length(again) == length(answer):
+                total = log_probability(answer, alpha)
+                assert total == pytest.approx(again.score, abs=1e-3)
+
+
+def test_forced_scores_are_the_same(plain: Path) -> None:
+    _, engine = engines(plain)
+    loaded = load_model(plain)
+    pairs = [Pair(one, other) for one, other in zip(TEXTS, reversed(TEXTS), strict=True)]
+    ours = Scorer(loaded).score(pairs)
+    names = loaded.tokenizer.tokens
+    sources, targets = (
+        loaded.tokenizer.encode_batch(side) for side in (TEXTS, list(reversed(TEXTS)))
+    )
+    theirs = engine.translator.score_batch(
+        [[*names(ids), "< eos >"] for ids in sources], [names(ids) for ids in targets]
+    )
+    for one, other in zip(ours, theirs, strict=True):
+        assert other.log_probs == pytest.approx(one.log_probs, abs=1e-3)
+
+
+def test_no_answer_is_longer_than_its_own_limit_whoever_is_with_it(tmp_path: Path) -> None:
+    endless = random_model(seed=3, max_positions=90)  # hardly ever ends
+    with torch.no_grad():
+        endless.model.embedding.weight.mul_(3)
+    _, engine = engines(saved(tmp_path / "model", endless))
+    given = [Sentence(s.ids[: 1 + 2 * place], place, []) for place, s in enumerate(encoded())]
+    options = Options(beam=2, second_try=False)
+    together = engine.search(given, options)
+    for sentence, answers in zip(given, together, strict=True):
+        assert [a.ids for a in answers] == [a.ids for a in engine.search([sentence], options)[0]]
+        limit = min(len(sentence.ids) + 1 + EXTRA_TOKENS, 90)
+        assert all(length(answer) <= limit for answer in answers)
+        assert all(answer.is_finished or length(answer) == limit for answer in answers)
+
+
+def test_the_door_is_the_same(plain: Path) -> None:
+    texts = ["", TEXTS[0], " ".join(TEXTS * 3), "  "]
+    options = Options(beam=3, alpha=0.0)
+    ours, theirs = (
+        transduce.load(plain, "cpu", engine=engine).translate(texts, options)
+        for engine in ("torch", "ctranslate2")
+    )
+    for one, other in zip(ours, theirs, strict=True):
+        assert (one.source, one.text, one.note) == (other.source, other.text, other.note)
+        assert other.score == pytest.approx(one.score, abs=1e-2)
+
+
+def test_attention_is_that_of_the_answer_in_both(plain: Path) -> None:
+    options = Options(beam=1, alpha=0.0, attention=True)
+    ours, theirs = (
+        transduce.load(plain, "cpu", engine=engine).translate(TEXTS[:2], options)
+        for engine in ("torch", "ctranslate2")
+    )
+    for one, other in zip(ours, theirs, strict=True):
+        assert one.attention[0].target == other.attention[0].target
+        assert abs(one.attention[0].cross - other.attention[0].cross).max() < 1e-4
+
+
+@pytest.mark.parametrize("quantize", [None, "int8", "bfloat16"])
+def test_an_exported_folder_is_a_model(plain: Path, tmp_path: Path, quantize: Any) -> None:
+    export_ctranslate2(plain, tmp_path / "out", quantize=quantize)
+    translator = transduce.load(tmp_path / "out", "cpu")
+    found = translator.translate(TEXTS, Options(beam=1, alpha=0.0))
+    if quantize is None:
+        expected = transduce.load(plain, "cpu").translate(TEXTS, Options(beam=1, alpha=0.0))
+        assert [one.text for one in found] == [one.text for one in expected]
+    with pytest.raises(InputError, match="does not show its attention"):
+        translator.translate(TEXTS, Options(attention=True))
+    with pytest.raises(InputError, match="no weights for torch"):
+        transduce.load(tmp_path / "out", "cpu", engine="torch")
+
+
+def test_auto_takes_it_where_the_model_fits(plain: Path, tmp_path: Path) -> None:
+    odd = saved(tmp_path / "odd", sharp_model(d_k=4, d_v=4))
+    for folder, expected in ((plain, CTranslate2Engine), (odd, TorchEngine)):
+        translator = transduce.load(folder, "cpu", engine="auto")
+        assert isinstance(translator._engine, expected)
+    assert isinstance(transduce.load([plain, plain], "cpu", engine="auto")._engine, TorchEngine)
+
+
+def test_without_the_library_auto_is_torch_and_asking_for_it_says_what_to_install(
+    plain: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "ctranslate2", None)
+    assert isinstance(transduce.load(plain, "cpu", engine="auto")._engine, TorchEngine)
+    with pytest.raises(InputError, match="pip install"):
+        transduce.load(plain, "cpu", engine="ctranslate2")
+
+
+def test_what_it_cannot_do_is_refused_with_the_reason(plain: Path, tmp_path: Path) -> None:
+    odd = saved(tmp_path / "odd", sharp_model(d_k=4))
+    with pytest.raises(InputError, match="share out the width 32 evenly"):
+        export_ctranslate2(odd, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+    with pytest.raises(InputError, match="one model"):
+        transduce.load([plain, plain], "cpu", engine="ctranslate2")
+    translator = transduce.load(plain, "cpu", engine="ctranslate2")
+    with pytest.raises(InputError, match="draws by chance"):
+        translator.translate(TEXTS, Options(sampling=Sampling()))
+    with pytest.raises(InputError, match="use one of auto, torch, ctranslate2"):
+        transduce.load(plain, "cpu", engine="onnx")  # type: ignore[arg-type]
+    with pytest.raises(InputError, match="int8 is CTranslate2's"):
+        transduce.load(plain, "cpu", precision="int8")
+
+
+def test_a_damaged_folder_is_refused(plain: Path, tmp_path: Path) -> None:
+    export_ctranslate2(plain, tmp_path / "out")
+    weights = tmp_path / "out" / "model.bin"
+    whole = weights.read_bytes()
+    weights.write_bytes(whole[: len(whole) // 2])
+    with pytest.raises(InputError, match="CTranslate2 cannot load"):
+        transduce.load(tmp_path / "out", "cpu")
+    weights.write_bytes(whole)
+    entries = tmp_path / "out" / "shared_vocabulary.json"
+    names = json.loads(entries.read_text(encoding="utf-8"))
+    entries.write_text(json.dumps([*names[:-2], names[-1], names[-2]]), encoding="utf-8")
+    with pytest.raises(InputError, match="not of the tokenizer"):
+        transduce.load(tmp_path / "out", "cpu")
+
+
+def test_the_model_in_memory_is_saved_unchanged_by_a_quantized_export(
+    plain: Path, tmp_path: Path
+) -> None:
+    before = (plain / "model.safetensors").read_bytes()
+    export_ctranslate2(plain, tmp_path / "out", quantize="int8")
+    assert (plain / "model.safetensors").read_bytes() == before
+    save_model(tmp_path / "again", load_model(plain))
+    assert (tmp_path / "again" / "model.safetensors").read_bytes() == before
