@@ -45,6 +45,9 @@ def serve(
         float, typer.Option(help="How long a batch waits for others that may come.")
     ] = 3.0,
     device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
+    engine: Annotated[
+        str | None, typer.Option(help="torch, ctranslate2 or auto; without, what MODEL is for.")
+    ] = None,
     precision: Annotated[str, typer.Option(help="float32, or bf16: faster on GPUs.")] = "float32",
 ) -> None:
     """Serve models over HTTP: a page, a JSON API, and LibreTranslate's API for its clients."""
@@ -67,7 +70,7 @@ def serve(
         raise InputError("--max-batch: use 1 or more; --wait-ms: use 0 to 1,000")
     known = Keys() if keys is None else _keys(keys)
     with listen(host, port) as listening:
-        translators = _load(models, device=device, precision=precision)
+        translators = _load(models, device=device, precision=precision, engine=engine)
         app = make_app(
             translators,
             version=transduce.__version__,
@@ -99,7 +102,9 @@ def _keys(path: Path) -> "Keys":
     return Keys.from_lines(read_lines(path), name=str(path))
 
 
-def _load(models: list[str], *, device: str, precision: str) -> "dict[Pair, Translator]":
+def _load(
+    models: list[str], *, device: str, precision: str, engine: str | None
+) -> "dict[Pair, Translator]":
     """Find out all languages first: models take a while to load."""
     from transduce.decoding.translator import load
 
@@ -107,7 +112,7 @@ def _load(models: list[str], *, device: str, precision: str) -> "dict[Pair, Tran
     translators = {}
     for pair, folder in folders.items():
         typer.echo(f"loading {pair} from {folder}", err=True)
-        translators[pair] = load(folder, device, precision=precision)  # type: ignore[arg-type]
+        translators[pair] = load(folder, device, precision=precision, engine=engine)  # type: ignore[arg-type]
     return translators
 
 
