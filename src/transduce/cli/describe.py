@@ -1,5 +1,6 @@
 """`transduce describe`: a model's parts and what they cost."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,7 +15,10 @@ if TYPE_CHECKING:
 def describe(
     source: Annotated[
         str,
-        typer.Argument(metavar="PRESET|CONFIG.yaml", help="A preset's name or a settings file."),
+        typer.Argument(
+            metavar="PRESET|CONFIG.yaml|MODEL",
+            help="A preset's name, a settings file, or the folder of a model.",
+        ),
     ],
     changes: Annotated[
         list[str] | None,
@@ -33,8 +37,10 @@ def describe(
 ) -> None:
     """Show a model's layers with their parameters, operations and memory."""
     from transduce.config.load import load_config, to_yaml
+    from transduce.config.presets import PRESETS
 
-    config = load_config(source, changes or [])
+    is_folder = source not in PRESETS and Path(source).is_dir()
+    config = load_config(Path(source) / "config.yaml" if is_folder else source, changes or [])
     if as_yaml:
         typer.echo(to_yaml(config), nl=False)
         return
