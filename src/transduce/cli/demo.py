@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from transduce.evaluation.dev import DevScore
 
 TRAIN = 60_000
-STEPS, QUICK_STEPS = 1_500, 450
+STEPS, QUICK_STEPS = 1_500, 750
 SHOWN = 3
 """Held-out sentences that are shown with their translations whenever the model is scored."""
 WIDTH = 74
@@ -38,7 +38,7 @@ def demo(
         Path, typer.Option(metavar="DIR", help="Folder for the text, the run and the pages.")
     ] = Path("runs/demo"),
     quick: Annotated[
-        bool, typer.Option("--quick", help="Train for a third of the time, and less well.")
+        bool, typer.Option("--quick", help="Train for half the time, and less well.")
     ] = False,
     fresh: Annotated[
         bool, typer.Option("--fresh", help="Train anew, and lose the model that is there.")
@@ -154,7 +154,7 @@ def _try(translator: "Translator", texts: list[str]) -> None:
         import readline  # noqa: F401 - lines can be edited where it is loaded
     typer.echo("Type English, in the words of its corpus, such as the sentence above.")
     typer.echo("An empty line ends.")
-    with suppress(EOFError):
+    with suppress(EOFError, KeyboardInterrupt):
         while text := input("> ").strip():
             [one] = translator.translate([text])
             typer.echo(f"  {one.text}")
@@ -164,7 +164,7 @@ def _say_what_next(model: Path, out: Path) -> None:
     program, folder, text = _program(), shlex.quote(str(model)), shlex.quote(str(out / "text"))
     mine = shlex.quote(str(out.parent / "mine"))
     typer.echo(
-        "Next, with your own files in place of these:\n"
+        "\nNext, with your own files in place of these:\n"
         f"  {program} translate {folder} {text}/test.en\n"
         f"  {program} evaluate {folder} \\\n"
         f"    --src {text}/test.en --ref {text}/test.de\n"
