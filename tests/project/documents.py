@@ -19,6 +19,7 @@ marked `trained` are run in one of two ways:
 import contextlib
 import doctest
 import re
+import runpy
 import shlex
 import shutil
 import subprocess
@@ -33,7 +34,7 @@ from unittest import mock
 import typer
 from typer.testing import CliRunner
 
-from transduce.cli import demo
+from transduce.cli import data_demo, demo
 from transduce.cli.app import app
 
 ROOT = Path(__file__).parents[2]
@@ -41,7 +42,8 @@ DOCUMENTS = ("README.md", "docs/PYTHON.md", "docs/TUTORIAL.md", "docs/DEMO_CORPU
 BLOCK = re.compile(r"^```(.*?)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n?", re.MULTILINE)
 FIGURE = re.compile(r"\d[\d,.:]*(?:e[-+]\d+)?")
-SMALL: dict[str, Any] = {"TRAIN": 300, "DEV": 8, "TEST": 12, "STEPS": 2, "QUICK_STEPS": 2}
+FEW: dict[str, Any] = {"DEV": 8, "TEST": 12}
+SMALL: dict[str, Any] = {**FEW, "TRAIN": 300, "STEPS": 2, "QUICK_STEPS": 2}
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ def faults(text: str, place: Path, *, brief: bool) -> Iterator[str]:
                 for command, shown in zip(parts[1::2], parts[2::2], strict=True):
                     yield from _command_faults(block, command, shown, place, brief=brief)
             case "python":
-                yield from _python_faults(["-c", block.body], place)
+                yield from _python_faults(block.body, place)
             case "pycon":
                 pass
             case other:
@@ -110,19 +112,24 @@ def _command_faults(
 def _brief_faults(command: str, place: Path) -> Iterator[str]:
     """Run a command of ours here and now, with as little work as it can have."""
     words = shlex.split(command.replace("\\\n", " "))
-    if "transduce" not in words or "|" in words:
+    if "transduce" not in words:
         result = _bash(command, place)
         if result.returncode:
             yield f"{command} ends with {result.returncode}: {result.stdout}"
         return
+    typed = words[1] if words[0] == "echo" else None
     arguments = words[words.index("transduce") + 1 :]
     match arguments:
         case ["train", *_]:
             arguments = [*_without(arguments, "--minutes", "--steps"), "--steps", "2"]
         case ["data", "demo", *_]:
             arguments = [*_without(arguments, "--pairs"), "--pairs", "300"]
-    with contextlib.chdir(place), mock.patch.multiple(demo, **SMALL):
-        done = CliRunner().invoke(app, arguments)
+    with (
+        contextlib.chdir(place),
+        mock.patch.multiple(demo, **SMALL),
+        mock.patch.multiple(data_demo, **FEW),
+    ):
+        done = CliRunner().invoke(app, arguments, input=typed)
     if done.exit_code:
         yield f"{command} ends with {done.exit_code}: {done.output} {done.exception}"
 
@@ -137,22 +144,37 @@ def _without(arguments: list[str], *options: str) -> list[str]:
 
 
 def _session_faults(block: Block, place: Path, *, brief: bool) -> Iterator[str]:
-    examples = doctest.DocTestParser().get_examples(block.body)
     if brief and block.trained:
-        yield from _python_faults(["-c", "".join(one.source for one in examples)], place)
+        examples = doctest.DocTestParser().get_examples(block.body)
+        yield from _python_faults("".join(one.source for one in examples), place)
         return
-    with tempfile.NamedTemporaryFile("w", suffix=".txt", encoding="utf-8") as session:
-        session.write(block.body)
-        session.flush()
-        yield from _python_faults(["-m", "doctest", session.name], place)
-
-
-def _python_faults(arguments: list[str], place: Path) -> Iterator[str]:
-    result = subprocess.run(
-        [sys.executable, *arguments], cwd=place, capture_output=True, text=True, check=False
-    )
+    with _file(block.body) as session:
+        result = subprocess.run(
+            [sys.executable, "-m", "doctest", session],
+            cwd=place,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     if result.returncode:
         yield f"python: {result.stdout}{result.stderr}"
+
+
+def _python_faults(source: str, place: Path) -> Iterator[str]:
+    """Run a program in this process: a new one would load torch anew, which takes seconds."""
+    with _file(source) as program, contextlib.chdir(place):
+        try:
+            runpy.run_path(str(program))
+        except Exception as fault:  # noqa: BLE001 - whatever the document did wrong
+            yield f"python: {fault!r} in\n{source}"
+
+
+@contextlib.contextmanager
+def _file(text: str) -> Iterator[Path]:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "block.txt"
+        path.write_text(text, encoding="utf-8")
+        yield path
 
 
 def _bash(command: str, place: Path) -> subprocess.CompletedProcess[str]:
