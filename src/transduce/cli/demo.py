@@ -145,18 +145,24 @@ def _draw(translator: "Translator", text: str, out: Path) -> None:
 
 def _try(translator: "Translator", texts: list[str]) -> None:
     """Translate what was given, or what is typed."""
-    for one in translator.translate(texts):
-        typer.echo(f"{one.source}\n  {one.text}")
-    is_typed = all(stream and stream.isatty() for stream in (sys.stdin, sys.stdout))
-    if texts or not is_typed:
-        return
+    if texts:
+        for one in translator.translate(texts):
+            typer.echo(f"{one.source}\n  {one.text}")
+        typer.echo("")
+    elif all(stream and stream.isatty() for stream in (sys.stdin, sys.stdout)):
+        _translate_typed(translator)
+        typer.echo("")
+
+
+def _translate_typed(translator: "Translator") -> None:
     with suppress(ImportError):  # not on every system
         import readline  # noqa: F401 - lines can be edited where it is loaded
     typer.echo("Type English, in the words of its corpus, such as the sentence above.")
     typer.echo("An empty line ends.")
     with suppress(EOFError, KeyboardInterrupt):
         while text := input("> ").strip():
-            [one] = translator.translate([text])
+            valid = text.encode(errors="replace").decode()  # what was typed may not be UTF-8
+            [one] = translator.translate([valid])
             typer.echo(f"  {one.text}")
 
 
@@ -164,7 +170,7 @@ def _say_what_next(model: Path, out: Path) -> None:
     program, folder, text = _program(), shlex.quote(str(model)), shlex.quote(str(out / "text"))
     mine = shlex.quote(str(out.parent / "mine"))
     typer.echo(
-        "\nNext, with your own files in place of these:\n"
+        "Next, with your own files in place of these:\n"
         f"  {program} translate {folder} {text}/test.en\n"
         f"  {program} evaluate {folder} \\\n"
         f"    --src {text}/test.en --ref {text}/test.de\n"
