@@ -108,3 +108,8 @@ def test_an_unknown_preset_is_answered_with_the_nearest() -> None:
 def test_a_malformed_override_is_shown_the_form(override: str) -> None:
     with pytest.raises(ConfigError, match=r"write it as section\.name=value"):
         load_config("base", [override])
+
+
+def test_a_models_folder_stands_for_its_settings(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(to_yaml(load_config("small")), encoding="utf-8")
+    assert load_config(tmp_path) == load_config("small")

@@ -22,11 +22,13 @@ import re
 import runpy
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -190,6 +192,8 @@ def _bash(command: str, place: Path) -> subprocess.CompletedProcess[str]:
         stderr=subprocess.STDOUT,
         text=True,
         check=False,
+        # Where it is ignored, as under nohup, `timeout --signal INT` could stop nothing.
+        preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
 
 

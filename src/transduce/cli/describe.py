@@ -1,6 +1,5 @@
 """`transduce describe`: a model's parts and what they cost."""
 
-from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -37,10 +36,8 @@ def describe(
 ) -> None:
     """Show a model's layers with their parameters, operations and memory."""
     from transduce.config.load import load_config, to_yaml
-    from transduce.config.presets import PRESETS
 
-    is_folder = source not in PRESETS and Path(source).is_dir()
-    config = load_config(Path(source) / "config.yaml" if is_folder else source, changes or [])
+    config = load_config(source, changes or [])
     if as_yaml:
         typer.echo(to_yaml(config), nl=False)
         return
