@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help test check format demo clean
+.PHONY: help test check format demo docs clean
 
 help:  ## list the targets
 	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/'
@@ -24,6 +24,10 @@ format: $(READY)  ## rewrite the files in the project's style
 
 demo: $(READY)  ## train a small translator on a built-in corpus, and try it
 	$(BIN)/transduce demo
+
+docs: $(READY)  ## run every command of the documents for real: a quarter of an hour
+	$(BIN)/python -m tests.project.documents docs/TUTORIAL.md
+	$(BIN)/python -m tests.project.documents README.md docs/PYTHON.md
 
 clean:  ## remove the environment and the caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

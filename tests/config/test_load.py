@@ -92,10 +92,10 @@ def test_a_file_that_is_not_text_is_refused(tmp_path: Path) -> None:
         load_config(tmp_path / "settings.yaml")
 
 
-def test_a_missing_file_and_a_folder_are_refused(tmp_path: Path) -> None:
+def test_a_missing_file_and_a_folder_without_one_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"cannot read .*none\.yaml: No such file"):
         load_config(tmp_path / "none.yaml")
-    with pytest.raises(ConfigError, match=r"cannot read .*: Is a directory"):
+    with pytest.raises(ConfigError, match=r"cannot read .*config\.yaml: No such file"):
         load_config(tmp_path)
 
 
@@ -108,3 +108,8 @@ def test_an_unknown_preset_is_answered_with_the_nearest() -> None:
 def test_a_malformed_override_is_shown_the_form(override: str) -> None:
     with pytest.raises(ConfigError, match=r"write it as section\.name=value"):
         load_config("base", [override])
+
+
+def test_a_models_folder_stands_for_its_settings(tmp_path: Path) -> None:
+    (tmp_path / "config.yaml").write_text(to_yaml(load_config("small")), encoding="utf-8")
+    assert load_config(tmp_path) == load_config("small")

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.system.test_cli import run
-from transduce.data.grammar import generate
+from transduce.data.grammar import generate, split
 
 
 @pytest.fixture
@@ -98,3 +98,22 @@ def test_data_alone_lists_its_commands() -> None:
     result = run("data")
     assert result.returncode == 0
     assert all(f"  {name} " in result.stdout for name in ("check", "list", "get"))
+
+
+def test_demo_writes_the_built_in_corpus(tmp_path: Path) -> None:
+    result = run("data", "demo", "--to", str(tmp_path / "text"), "--pairs", "50")
+    assert result.returncode == 0, result.stderr
+    corpus = split(train=50, dev=200, test=500)
+    for part in ("train", "dev", "test"):
+        sides = [
+            (tmp_path / f"text/{part}.{side}").read_text(encoding="utf-8") for side in ("en", "de")
+        ]
+        pairs = list(zip(*(text.splitlines() for text in sides), strict=True))
+        assert pairs == [tuple(pair) for pair in getattr(corpus, part)]
+
+
+def test_demo_says_where_it_cannot_write(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    result = run("data", "demo", "--to", str(tmp_path / "file"))
+    assert (result.returncode, result.stderr.count("\n")) == (2, 1)
+    assert "cannot write in" in result.stderr

@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 from collections.abc import Callable
+from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -360,7 +361,8 @@ def test_stopped_by_the_user_it_keeps_the_step_it_is_at(
     out = tmp_path / "run"
     never: dict[str, Any] = {"training.steps": 10**6, "run.checkpoint_steps": 10**6}
     command = [sys.executable, "-m", "transduce", *arguments(corpus, out, **never)]
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True) as process:
+    heard = partial(signal.signal, number, signal.SIG_DFL)  # under nohup it would be ignored
+    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heard) as process:
         assert process.stderr is not None
         for line in process.stderr:
             if line.startswith("step 0 "):  # the first checkpoint: from here on it trains

@@ -15,6 +15,7 @@ import transduce
 from transduce.cli.attention import attention
 from transduce.cli.data_catalog import get_corpus, list_corpora
 from transduce.cli.data_check import check_corpus
+from transduce.cli.data_demo import write_demo
 from transduce.cli.demo import demo
 from transduce.cli.describe import describe
 from transduce.cli.evaluate import evaluate
@@ -49,6 +50,7 @@ data = typer.Typer(rich_markup_mode=None)
 data.command("check")(check_corpus)
 data.command("list")(list_corpora)
 data.command("get")(get_corpus)
+data.command("demo")(write_demo)
 app.add_typer(data, name="data")
 
 
@@ -70,7 +72,7 @@ def root(
 
 @data.callback(invoke_without_command=True)
 def data_help(context: typer.Context) -> None:
-    """Look at corpora, and get public ones."""
+    """Look at corpora, get public ones, or write the built-in one."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 

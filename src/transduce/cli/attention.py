@@ -59,8 +59,8 @@ def attention(
         return
     [one] = found
     if png is not None:
-        _draw(one, png, layer)
-    _write_page(one, out or PAGE)
+        draw_heads(one, png, layer)
+    write_page(one, out or PAGE)
 
 
 def _check(
@@ -147,7 +147,8 @@ def _aligned(one: "Translation", layer: int | None, head: int | None) -> str:
     return " ||| ".join([*texts, pharaoh(links)])
 
 
-def _draw(one: "Translation", path: Path, layer: int | None) -> None:
+def draw_heads(one: "Translation", path: Path, layer: int | None = None) -> None:
+    """Draw the heads of a layer, from 1 or the last one, looking at the source."""
     from transduce.analysis.attention_picture import attention_picture
 
     attention_picture(one.attention[0], path, layer=None if layer is None else layer - 1)
@@ -156,7 +157,8 @@ def _draw(one: "Translation", path: Path, layer: int | None) -> None:
     typer.echo(f"wrote {path}{which}")
 
 
-def _write_page(one: "Translation", path: Path) -> None:
+def write_page(one: "Translation", path: Path) -> None:
+    """Write the page of every head of every layer."""
     from transduce.analysis.attention_page import attention_page
     from transduce.cli.text_output import text_output
 

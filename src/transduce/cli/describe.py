@@ -14,7 +14,10 @@ if TYPE_CHECKING:
 def describe(
     source: Annotated[
         str,
-        typer.Argument(metavar="PRESET|CONFIG.yaml", help="A preset's name or a settings file."),
+        typer.Argument(
+            metavar="PRESET|CONFIG.yaml|MODEL",
+            help="A preset's name, a settings file, or the folder of a model.",
+        ),
     ],
     changes: Annotated[
         list[str] | None,

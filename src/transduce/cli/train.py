@@ -132,7 +132,7 @@ def train_run(
     fresh: bool = False,
     on_score: "OnScore | None" = None,
 ) -> None:
-    """Train and show it; `on_score` may say more whenever the development set was translated."""
+    """Train and show it; `on_score` may say more of the translations after each score."""
     from transduce.cli.train_display import Display
     from transduce.training.distributed import Place
     from transduce.training.memory import keep_freed_memory
@@ -151,14 +151,12 @@ def train_run(
     listener = _Listener()
     is_first = place.rank == 0
     with Display() if is_first else nullcontext() as display, ExitStack() as files:
+        watcher = _Watcher(display, files, on_score) if display else _Silent()
         outcome = run(
             request,
             place=place,
-            watcher=_Watcher(display, files) if display else _Silent(),
-            make_evaluate=partial(
-                _make_evaluate,
-                on_score=partial(on_score, display) if on_score and display else None,
-            ),
+            watcher=watcher,
+            make_evaluate=partial(_make_evaluate, translated=watcher.translated),
             listening=listener.listening,
         )
     if display and outcome.reason is None:
@@ -198,8 +196,10 @@ class _Listener:
 class _Watcher:
     """Shows a run, and keeps its curves."""
 
-    def __init__(self, display: "Display", files: ExitStack) -> None:
+    def __init__(self, display: "Display", files: ExitStack, on_score: "OnScore | None") -> None:
         self.phase = display.phase
+        self._on_score = on_score
+        self._translated: tuple[Sequence[Pair], DevScore] | None = None
         self._display = display
         self._files = files
         self._tell: list[Callable[[Event], None]] = [display]
@@ -221,6 +221,10 @@ class _Watcher:
         else:
             self._display.say("Install 'transduce[plot]' for curves.png and TensorBoard.")
 
+    def translated(self, pairs: "Sequence[Pair]", score: "DevScore") -> None:
+        """Keep the translations of the development set until their score is told."""
+        self._translated = pairs, score
+
     def __call__(self, event: "Event") -> None:
         """Pass an event on; scores make new points of a curve."""
         from transduce.analysis.curves import draw_curves
@@ -230,6 +234,8 @@ class _Watcher:
 
         for tell in self._tell:
             tell(event)
+        if self._on_score and self._translated and isinstance(event, Scored):
+            self._on_score(self._display, *self._translated)
         now = time.monotonic()
         due = isinstance(event, Scored) and now - self._drawn_at > CURVES_EVERY_S
         if self._folder and (due or isinstance(event, Finished)):
@@ -239,6 +245,9 @@ class _Watcher:
 
 class _Silent:
     """Watches for a process that is not the first."""
+
+    def translated(self, pairs: "Sequence[Pair]", score: "DevScore") -> None:
+        """Take no notice."""
 
     def phase(self, name: str) -> "AbstractContextManager[Callable[[int, int], None]]":
         """Take no notice."""
@@ -259,7 +268,7 @@ def _make_evaluate(
     *,
     sentences: int,
     stopped: "Callable[[], bool]",
-    on_score: "Callable[[Sequence[Pair], DevScore], None] | None",
+    translated: "Callable[[Sequence[Pair], DevScore], None]",
 ) -> "Evaluate":
     from transduce.evaluation.dev import DevBleu
 
@@ -282,8 +291,8 @@ def _make_evaluate(
     def evaluate(model: Any) -> tuple[float, str] | None:
         with machine.eagerly():
             score = dev(model, stopped=stopped)
-        if score and on_score:
-            on_score(pairs, score)
+        if score:
+            translated(pairs, score)
         return (score.bleu, score.signature) if score else None
 
     return evaluate
@@ -294,13 +303,14 @@ def _chosen(config: "Config") -> "Iterator[str]":
     m, t, r = config.model, config.training, config.run
     yield (
         f"model: {m.n_layers}+{m.n_layers} layers, d_model {m.d_model}, d_ff {m.d_ff}, {m.h} heads,"
-        f" dropout {m.p_drop}, {m.vocab_size:,} subwords ({config.data.subwords})"
+        f" dropout {m.p_drop}"
+    )
+    yield (
+        f"steps: {t.batch_tokens:,} tokens a side, {m.vocab_size:,} subwords "
+        f"({config.data.subwords}), label smoothing {t.eps_ls}, seed {r.seed}"
     )
     rate = f", peak {t.learning_rate:g}" if t.learning_rate else ""
-    yield (
-        f"steps: {t.batch_tokens:,} tokens a side, schedule {t.schedule}, warm-up "
-        f"{t.warmup_steps:,} steps{rate}, label smoothing {t.eps_ls}, seed {r.seed}"
-    )
+    yield f"learning rate: schedule {t.schedule}, warm-up {t.warmup_steps:,} steps{rate}"
     ends = [f"{t.steps:,} steps"]
     ends += [f"{t.epochs:g} epochs"] if t.epochs else []
     ends += [f"{t.minutes:g} minutes"] if t.minutes else []

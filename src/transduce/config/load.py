@@ -17,7 +17,8 @@ from transduce.errors import ConfigError
 def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
     """Resolve a preset's name or a YAML file, then `--set`-style changes such as `model.h=4`.
 
-    A file may start from a preset: `preset: big`, and below it only what differs.
+    A file may start from a preset: `preset: big`, and below it only what differs. A model's folder
+    stands for its `config.yaml`.
     """
     tree = _starting_point(source)
     for override in overrides:
@@ -80,7 +81,7 @@ def _starting_point(source: str | Path) -> Tree:
             f"no preset or file named {reprlib.repr(str(source))}{nearest(str(source), PRESETS)}; "
             "'transduce presets' lists the presets"
         )
-    preset, tree = read_recipe(path)
+    preset, tree = read_recipe(path / "config.yaml" if path.is_dir() else path)
     start = {} if preset is None else preset_named(preset).model_dump(exclude_unset=True)
     return merge(start, tree)
 

@@ -7,6 +7,7 @@ from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from threading import Thread
@@ -60,13 +61,27 @@ class Encoder:
             waiting: deque[tuple[list[Pair], Future[Encoded]]] = deque()
             try:
                 for batch in batches:
-                    waiting.append((batch, pool.submit(_encode, batch)))
+                    with _ctrl_c_held_back():
+                        waiting.append((batch, pool.submit(_encode, batch)))
                     if len(waiting) > 2 * processes:
                         yield _finished(*waiting.popleft())
                 while waiting:
                     yield _finished(*waiting.popleft())
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
+
+
+@contextmanager
+def _ctrl_c_held_back() -> Iterator[None]:
+    """Let Ctrl-C wait; a process that is started meanwhile never gets it, even while it loads."""
+    if not hasattr(signal, "pthread_sigmask"):  # Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _finished(batch: list[Pair], future: Future[Encoded]) -> tuple[list[Pair], Encoded]:
