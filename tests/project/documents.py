@@ -100,10 +100,10 @@ def _command_faults(
         if arguments != ["demo"]:
             return
         command, block = "transduce demo", Block("console", trained=True, body="")
-    if brief and block.trained:
+    if brief and block.trained and "serve" not in arguments[:1]:
         yield from _brief_faults(command, place)
         return
-    result = _bash(command, place)
+    result = _served(command, place) if "serve" in arguments[:1] else _bash(command, place)
     # `timeout` presses Ctrl-C for the reader, and 124 is how it says so.
     if result.returncode != (124 if program == "timeout" else 0):
         yield f"{command} ends with {result.returncode}: {result.stdout}"
@@ -195,6 +195,26 @@ def _bash(command: str, place: Path) -> subprocess.CompletedProcess[str]:
         # Where it is ignored, as under nohup, `timeout --signal INT` could stop nothing.
         preexec_fn=partial(signal.signal, signal.SIGINT, signal.SIG_DFL),
     )
+
+
+def _served(command: str, place: Path) -> subprocess.CompletedProcess[str]:
+    """Start a server at a port that is free, and stop it when it says that it serves."""
+    process = subprocess.Popen(
+        [sys.executable, "-m", *shlex.split(command), "--port", "0"],
+        cwd=place,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+    )
+    assert process.stdout is not None
+    said = []
+    for line in process.stdout:
+        said.append(line)
+        if line.startswith("serving "):
+            process.terminate()
+            break
+    process.communicate()
+    return subprocess.CompletedProcess(command, process.returncode, "".join(said))
 
 
 def _agree(shown: str, printed: str, *, figures: bool) -> bool:

@@ -180,6 +180,8 @@ def _started(event: Started) -> list[str]:
     found = [f"{begun}, {event.device}, {event.precision}{processes}"]
     if event.step:
         found.append(f"going on after step {event.step:,}, {duration(event.seconds)} of training")
+    if event.device.startswith("cuda"):
+        found.append("the first step is compiled: that takes half a minute")
     return found
 
 
