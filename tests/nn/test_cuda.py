@@ -49,7 +49,8 @@ def test_attention_along_a_row_is_attention_under_a_mask(
     spans = {"src": layout.src_to_src, "tgt": layout.tgt_to_tgt, "cross": layout.tgt_to_src}[kind]
     causal = kind == "tgt"
     t, s = spans.first.size(0), spans.seen_first.size(0)
-    rows = [normal(1, n, 2, width, dtype=dtype, seed=n).transpose(1, 2) for n in (t, s, s)]
+    lengths = enumerate((t, s, s))  # each drawn anew: queries that are their keys see only those
+    rows = [normal(1, n, 2, width, dtype=dtype, seed=i).transpose(1, 2) for i, n in lengths]
     q, k, v = (x.detach().requires_grad_() for x in rows)
     exact = [x.detach().double().requires_grad_() for x in (q, k, v)]
     mask = spans.allowed().cuda()

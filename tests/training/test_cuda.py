@@ -17,6 +17,9 @@ from transduce.training.machine import Machine, choose_machine
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
+    # Advice, not faults: a thread that meets the device for the first time, and exact float32.
+    pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS"),
+    pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores"),
 ]
 CUDA, CPU = torch.device("cuda", 0), torch.device("cpu")
 

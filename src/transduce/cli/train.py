@@ -3,6 +3,7 @@
 import os
 import signal
 import time
+import warnings
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager, nullcontext
 from functools import partial
@@ -139,6 +140,8 @@ def train_run(
     from transduce.training.run import Request, run
 
     keep_freed_memory()
+    # Advice that torch's compiler gives: the precision is a setting of ours.
+    warnings.filterwarnings("ignore", message="TensorFloat32 tensor cores")
     place = Place(
         rank=int(os.environ.get("RANK", "0")),  # noqa: TID251 - torchrun says it here
         world=int(os.environ.get("WORLD_SIZE", "1")),  # noqa: TID251

@@ -183,9 +183,9 @@ class Transformer(nn.Module):
 
     def compile_parts(self) -> None:
         """Have the parts compiled one by one when they are used: each kind of layer once."""
-        self._embed = torch.compile(self._embed, fullgraph=True, dynamic=False)  # type: ignore[method-assign]
+        self._embed = torch.compile(self._embed, dynamic=False)  # type: ignore[method-assign]
         for layer in (*self.encoder, *self.decoder):
-            layer.compile(fullgraph=True, dynamic=False)
+            layer.compile(dynamic=False)
 
     def start(self, memory: Memory, *, hypotheses: int, max_steps: int) -> TransformerState:
         """Compute the keys and values of the source once, for all hypotheses and all steps."""
