@@ -375,8 +375,7 @@ def measure(options: argparse.Namespace) -> Seconds:
     """Let the contenders take turns, batch size by batch size."""
     given = {name: getattr(options, name) for name in ("shape", "device", "threads", "precision")}
     arguments = [f"--{name}={value}" for name, value in given.items()]
-    # Threads that wait for work would otherwise take the time of whoever has some.
-    command = ["env", "OMP_WAIT_POLICY=passive", sys.executable, __file__, *arguments]
+    command = [sys.executable, __file__, *arguments]
     running = {
         name: subprocess.Popen(
             [*command, f"--contender={name}"],

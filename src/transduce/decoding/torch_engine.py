@@ -13,7 +13,7 @@ from torch import Tensor
 
 from transduce.decoding.answer import EXTRA_TOKENS, Answer
 from transduce.decoding.beam import Beam, beam_search
-from transduce.decoding.device import on_device
+from transduce.decoding.device import as_many_threads_as_pay, on_device
 from transduce.decoding.engine import Engine, Sentence, batched, length, penalty
 from transduce.decoding.graphs import GraphedBeamSearch
 from transduce.decoding.options import Options
@@ -86,8 +86,10 @@ class TorchEngine(Engine):
         longer = [max(len(sentence.ids) + 1, len(sentence.prefix)) for sentence in batch]
         limits = torch.tensor([min(n + EXTRA_TOKENS, self.max_positions) for n in longer])  # [B]
         enabled = self.autocast is not None
+        hypotheses = 1 if options.sampling is not None else options.beam
         with (
             on_device(self.device),
+            as_many_threads_as_pay(self.model, len(batch) * hypotheses),
             torch.autocast(self.device.type, dtype=self.autocast, enabled=enabled),
         ):
             if options.sampling is not None:

@@ -7,6 +7,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from transduce.nn.packed import PackedLinear
+
 
 def linear_together(x: Tensor, *layers: nn.Linear) -> Sequence[Tensor]:
     """Apply several layers to the same input.
@@ -22,8 +24,11 @@ def linear_together(x: Tensor, *layers: nn.Linear) -> Sequence[Tensor]:
     return torch.split(together, [layer.out_features for layer in layers], dim=-1)
 
 
-def linear_relu(x: Tensor, layer: nn.Linear) -> Tensor:
-    """Compute max(0, x W + b); on a CUDA device the product writes it so."""
+def linear_relu(x: Tensor, layer: nn.Linear | PackedLinear) -> Tensor:
+    """Compute max(0, x W + b), in one go where the device or packed weights allow it."""
+    if isinstance(layer, PackedLinear):
+        packed: Tensor = layer(x, relu=True)
+        return packed
     if not x.is_cuda or x.dtype == torch.float64:
         projected: Tensor = layer(x)
         return projected.relu()

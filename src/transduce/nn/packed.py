@@ -49,10 +49,10 @@ class PackedLinear(nn.Module):
         del fn, recurse
         raise TypeError("a packed model stays on the CPU in float32: load it anew")
 
-    def forward(self, x: Tensor) -> Tensor:
-        """Project the last dimension of x."""
+    def forward(self, x: Tensor, *, relu: bool = False) -> Tensor:
+        """Project the last dimension of x; max(0, ·) is written with it if asked for."""
         output: Tensor = torch.ops.mkldnn._linear_pointwise(
-            x, self._weight, self._bias, "none", [], ""
+            x, self._weight, self._bias, "relu" if relu else "none", [], ""
         )
         return output
 
