@@ -13,9 +13,11 @@ class Dropout(nn.Dropout):
 
     def forward(self, x: Tensor) -> Tensor:
         """Draw anew for each element, from torch's generator."""
-        if self.training and self.p > 0 and x.is_cpu and not torch.compiler.is_compiling():
+        if not self.training:
+            return x
+        if self.p > 0 and x.is_cpu and not torch.compiler.is_compiling():
             return x * _noise(x, self.p)
-        return F.dropout(x, self.p, self.training)
+        return F.dropout(x, self.p)
 
 
 def _noise(x: Tensor, p: float) -> Tensor:
