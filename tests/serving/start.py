@@ -39,9 +39,12 @@ def main() -> None:
         {Pair("en", "de"): as_translator(Holding(Path(sys.argv[1])))}, version="1", limits=limits
     )
     listening = listen("127.0.0.1", 0)
-    sys.stderr.write(f"serving at http://127.0.0.1:{listening.getsockname()[1]} (now)\n")
-    sys.stderr.flush()
-    serve(app, listening, limits)
+
+    def ready() -> None:
+        sys.stderr.write(f"serving at http://127.0.0.1:{listening.getsockname()[1]} (now)\n")
+        sys.stderr.flush()
+
+    serve(app, listening, limits, ready=ready)
 
 
 if __name__ == "__main__":

@@ -1,5 +1,6 @@
 """`transduce serve`: translations over HTTP, and a page to type on."""
 
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -80,8 +81,9 @@ def serve(
             max_batch=max_batch,
             wait_s=wait_ms / 1_000,
         )
-        _say_where(listening.getsockname(), list(translators), is_open=not known.are_needed)
-        serve(app, listening, limits)
+        where, pairs = listening.getsockname(), list(translators)
+        say_where = partial(_say_where, where, pairs, is_open=not known.are_needed)
+        serve(app, listening, limits, ready=say_where)
     typer.echo("finished what was taken; good-bye", err=True)
 
 

@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import socket
+from collections.abc import Callable
 from types import FrameType
 
 import uvicorn
@@ -35,8 +36,13 @@ def listen(host: str, port: int) -> socket.socket:
         ) from fault
 
 
-def serve(app: FastAPI, listening: socket.socket, limits: Limits) -> None:
-    """Serve until SIGTERM or SIGINT, then accept no more and finish; a second SIGINT ends it."""
+def serve(
+    app: FastAPI, listening: socket.socket, limits: Limits, *, ready: Callable[[], None]
+) -> None:
+    """Serve until SIGTERM or SIGINT, then accept no more and finish; a second SIGINT ends it.
+
+    `ready` is called when signals are heeded: whoever is told may send one at once.
+    """
 
     class Connection(_Connection):
         limits_ = limits
@@ -59,6 +65,7 @@ def serve(app: FastAPI, listening: socket.socket, limits: Limits) -> None:
     # uvicorn has its own while it runs, and afterwards calls these.
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
+        ready()
         server.run(sockets=[listening])
     finally:
         for number, handler in before.items():
