@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from transduce.nn.device import fits_kernels, runs_kernels
+from transduce.nn.device import fits_kernels, runs_kernels, searches_on_cpu
 from transduce.nn.linear import linear_together
 from transduce.nn.masks import causal_allowed
 from transduce.nn.spans import Spans
@@ -56,7 +56,7 @@ def attend_fused(
         from transduce.nn.kernels import attend_few
 
         return attend_few(q, k, v, allowed)
-    if is_plain and fits and q.is_cpu and torch.is_inference_mode_enabled():
+    if is_plain and fits and searches_on_cpu(q):
         # For the few queries of a search the fused kernel takes up to three times as long.
         return attend_as_written(q, k, v, allowed=allowed)[0]
     return F.scaled_dot_product_attention(

@@ -26,6 +26,13 @@ def runs_kernels(x: Tensor) -> bool:
     return is_ours and kernels_work()
 
 
+def searches_on_cpu(x: Tensor) -> bool:
+    """Say whether x lies on the CPU and nobody will ever ask for a gradient."""
+    if torch.compiler.is_compiling() or not x.is_cpu:
+        return False
+    return torch.is_inference_mode_enabled()
+
+
 def fits_kernels(queries: int, d_k: int, d_v: int, dtype: torch.dtype) -> bool:
     """Say whether attention of this shape is what our kernels are made for."""
     is_known = dtype in (torch.float32, torch.bfloat16, torch.float16)
