@@ -223,6 +223,11 @@ class RunConfig(_Section):
         default=5, description="average the weights of the last so many checkpoints (§6.1)"
     )
     keep_best: Count = Field(default=1, description="also keep the best so many checkpoints")
+    choose_by: Literal["loss", "bleu"] = Field(
+        default="loss",
+        description="which weights a run gives at its end: those with the lowest dev loss, or the "
+        "highest BLEU on the whole development set",
+    )
     ema_decay: Share = Field(
         default=0.0, description="keep a moving average of the weights; a deviation above 0"
     )

@@ -14,10 +14,11 @@ from transduce.training.run_folder import RunFolder
 
 @dataclass(frozen=True)
 class Candidate:
-    """Weights that the run could give, and their loss on the development set."""
+    """Weights that the run could give, and what the development set says of them."""
 
     name: str
     loss: float
+    bleu: tuple[float, str] | None = None  # with its signature; only where it decides
 
 
 @dataclass(frozen=True)
@@ -80,16 +81,17 @@ def _side(files: Sequence[str], side: str) -> str:
 
 
 def _scores(result: Result) -> str:
+    by_bleu = result.chosen.bleu is not None
     rows = [
         f"| {found.name} | {found.loss:.4f} | {math.exp(min(found.loss, 700)):.2f} |"
+        + (f" {found.bleu[0]:.2f} |" if found.bleu else "")
         for found in result.candidates
     ]
-    table = "\n".join(
-        ["| weights | dev loss (nats a token) | perplexity |", "|---|---|---|", *rows]
-    )
+    head = "| weights | dev loss (nats a token) | perplexity |" + (" BLEU |" if by_bleu else "")
+    table = "\n".join([head, "|---|---|---|" + ("---|" if by_bleu else ""), *rows])
     lines = [
         f"On the development set ({result.dev_pairs:,} pairs). The model holds the best of these, "
-        f"by the loss: **{result.chosen.name}**.",
+        f"by {'BLEU' if by_bleu else 'the loss'}: **{result.chosen.name}**.",
         table,
     ]
     if result.bleu:

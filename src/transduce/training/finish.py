@@ -23,16 +23,24 @@ class _Weighed:
     candidate: Candidate
     weights: Mapping[str, Tensor]
 
+    @property
+    def bleu(self) -> float:
+        return self.candidate.bleu[0] if self.candidate.bleu else 0.0
+
 
 def finish(setup: Setup, folder: RunFolder, prepared: Prepared, reason: str) -> bool:
     """Write the best of the last weights, their averages and the best checkpoint, with a card.
 
     Returns False if the user stopped it; the next sitting does it again.
     """
-    weighed = _candidates(setup)
-    best = min(weighed, key=lambda found: found.candidate.loss)
-    overwrite(setup.model.state_dict(), best.weights)
-    translated = setup.evaluate(setup.model.eval())
+    by_bleu = setup.config.run.choose_by == "bleu"
+    weighed = [_weighed(setup, *found, by_bleu=by_bleu) for found in _candidates(setup).items()]
+    if by_bleu:
+        best = max(weighed, key=lambda found: found.bleu)
+        bleu = best.candidate.bleu
+    else:
+        best = min(weighed, key=lambda found: found.candidate.loss)
+        bleu = _bleu(setup, best.weights)
     if setup.stopped():
         return False
     newest = setup.checkpoints.newest()
@@ -52,7 +60,7 @@ def finish(setup: Setup, folder: RunFolder, prepared: Prepared, reason: str) -> 
         progress=newest.progress,
         chosen=best.candidate,
         candidates=[found.candidate for found in weighed],
-        bleu=translated,
+        bleu=bleu,
         dev_pairs=len(prepared.dev_pairs),
         tokens_per_s=sorted(e.tokens_per_s for e in stepped)[len(stepped) // 2] if stepped else 0,
         machine=setup.machine,
@@ -62,8 +70,8 @@ def finish(setup: Setup, folder: RunFolder, prepared: Prepared, reason: str) -> 
     return True
 
 
-def _candidates(setup: Setup) -> list[_Weighed]:
-    """Score what the run could give: each of these may be the best, and often the first is."""
+def _candidates(setup: Setup) -> dict[str, Mapping[str, Tensor]]:
+    """Name what the run could give: each of these may be the best, and often the first is."""
     checkpoints, keep = setup.checkpoints, setup.config.run.average
     scored, newest = checkpoints.scored(), checkpoints.newest()
     assert newest is not None
@@ -79,9 +87,17 @@ def _candidates(setup: Setup) -> list[_Weighed]:
     found[f"best checkpoint (step {best.step:,})"] = best.weights()
     if best.step != newest.step:
         found[f"last checkpoint (step {newest.step:,})"] = newest.weights()
-    return [_Weighed(Candidate(name, _loss(setup, w)), w) for name, w in found.items()]
+    return found
 
 
-def _loss(setup: Setup, weights: Mapping[str, Tensor]) -> float:
+def _weighed(setup: Setup, name: str, weights: Mapping[str, Tensor], *, by_bleu: bool) -> _Weighed:
+    bleu = _bleu(setup, weights) if by_bleu else None
     overwrite(setup.model.state_dict(), weights)
-    return dev_loss(setup.model, setup.dev_batches, setup.machine, Processes())
+    loss = dev_loss(setup.model, setup.dev_batches, setup.machine, Processes())
+    return _Weighed(Candidate(name, loss, bleu), weights)
+
+
+def _bleu(setup: Setup, weights: Mapping[str, Tensor]) -> tuple[float, str] | None:
+    """Translate the development set; None if the user stopped it."""
+    overwrite(setup.model.state_dict(), weights)
+    return setup.evaluate(setup.model.eval())
