@@ -40,8 +40,9 @@ def assert_same(ours: Tensor, theirs: Tensor, inputs: list[Tensor], exact: list[
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("width", [16, 24, 64, 128])
 @pytest.mark.parametrize("kind", ["src", "tgt", "cross"])
+@pytest.mark.parametrize("together", [True, False])
 def test_attention_along_a_row_is_attention_under_a_mask(
-    dtype: torch.dtype, width: int, kind: str
+    dtype: torch.dtype, width: int, kind: str, *, together: bool
 ) -> None:
     from transduce.nn.span_kernels import attend_spans
 
@@ -49,18 +50,24 @@ def test_attention_along_a_row_is_attention_under_a_mask(
     spans = {"src": layout.src_to_src, "tgt": layout.tgt_to_tgt, "cross": layout.tgt_to_src}[kind]
     causal = kind == "tgt"
     t, s = spans.first.size(0), spans.seen_first.size(0)
-    lengths = enumerate((t, s, s))  # each drawn anew: queries that are their keys see only those
-    rows = [normal(1, n, 2, width, dtype=dtype, seed=i).transpose(1, 2) for i, n in lengths]
-    q, k, v = (x.detach().requires_grad_() for x in rows)
-    exact = [x.detach().double().requires_grad_() for x in (q, k, v)]
+    if not together:
+        groups = [(t, 1), (s, 1), (s, 1)]
+    elif kind == "cross":
+        groups = [(t, 1), (s, 2)]
+    else:
+        groups = [(t, 3)]
+    packed = [normal(n, m, 2, width, dtype=dtype, seed=i) for i, (n, m) in enumerate(groups)]
+    exact = [x.detach().double().requires_grad_() for x in packed]
+    q, k, v = (x.transpose(0, 1)[None] for part in exact for x in part.unbind(1))
     mask = spans.allowed().cuda()
     if causal:
         mask &= torch.ones(t, s, dtype=torch.bool, device="cuda").tril()
     has_keys = (spans.first < spans.end).cuda()[:, None]
-    theirs = F.scaled_dot_product_attention(exact[0], exact[1], exact[2], mask) * has_keys
+    theirs = F.scaled_dot_product_attention(q, k, v, mask) * has_keys  # [1, h, T, d_v]
     bounds = (spans.first, spans.end, spans.seen_first, spans.seen_end)
-    ours = attend_spans(q, k, v, Spans(*(x.cuda().contiguous() for x in bounds)), causal=causal)
-    assert_same(ours, theirs, [q, k, v], exact)
+    on_device = Spans(*(x.cuda().contiguous() for x in bounds))
+    ours = attend_spans(packed, on_device, causal=causal)  # [T, h, d_v]
+    assert_same(ours, theirs[0].transpose(0, 1), packed, exact)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)

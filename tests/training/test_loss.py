@@ -196,6 +196,26 @@ def test_on_a_gpu_padding_is_weighted_instead_of_left_out() -> None:
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")
+@pytest.mark.parametrize("entries", [29, 4096, 9731])
+@pytest.mark.parametrize("scale", [1.0, 40.0])  # the latter: some targets are hopeless, by far
+def test_on_a_gpu_the_kernel_computes_what_torch_does(entries: int, scale: float) -> None:
+    states, projection, targets = (t.detach().cuda() for t in problem((9, 7), entries, 16, seed=8))
+    exact = ((scale * states).requires_grad_(), projection.requires_grad_())
+    inputs = (
+        exact[0].detach().float().requires_grad_(),
+        projection.detach().float().requires_grad_(),
+    )
+    loss, nll = smoothed_loss(*inputs, targets, eps_ls=0.1, chunk_elements=10 * entries)
+    expected = torch_loss(*exact, targets, 0.1)
+    ours = (loss, nll, *torch.autograd.grad(loss, inputs))
+    theirs = (expected, torch_loss(*exact, targets, 0.0), *torch.autograd.grad(expected, exact))
+    for our, their in zip(ours, theirs, strict=True):
+        assert (our - their).norm() < 1e-4 * their.norm()
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
 def test_on_a_gpu_the_host_does_not_wait() -> None:
     states, projection, targets = (t.detach().cuda() for t in problem((5, 7), 29, 8, seed=9))

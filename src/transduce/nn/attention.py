@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from transduce.nn.device import fits_kernels, runs_kernels, searches_on_cpu
-from transduce.nn.linear import linear_together
+from transduce.nn.linear import linear_joined, linear_together
 from transduce.nn.masks import causal_allowed
 from transduce.nn.spans import Spans
 
@@ -49,7 +49,7 @@ def attend_fused(
 ) -> Tensor:
     """Eq. 1 in one kernel, which never writes the weights to memory."""
     if isinstance(allowed, Spans):
-        return _attend_spans(q, k, v, allowed, causal=causal, p_drop=p_drop)
+        allowed, causal = _as_mask(q, allowed, causal=causal), False
     is_plain = not causal and p_drop == 0
     fits = fits_kernels(q.size(-2), q.size(-1), v.size(-1), q.dtype)
     if is_plain and fits and runs_kernels(q):
@@ -81,18 +81,6 @@ def attend_as_written(
     weights = scores.softmax(dim=-1)  # [B, h, T, S]
     context = (F.dropout(weights, p_drop) if p_drop else weights) @ v  # [B, h, T, d_v]
     return context, weights
-
-
-def _attend_spans(
-    q: Tensor, k: Tensor, v: Tensor, spans: Spans, *, causal: bool, p_drop: float
-) -> Tensor:
-    """Attend among sentences that lie end to end; without a CUDA device, as if by a mask."""
-    if q.is_cuda and p_drop == 0 and q.dtype != torch.float64:
-        from transduce.nn.span_kernels import attend_spans
-
-        return attend_spans(q, k, v, spans, causal=causal)
-    mask = _as_mask(q, spans, causal=causal)
-    return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, dropout_p=p_drop)
 
 
 def _as_mask(q: Tensor, allowed: Allowed, *, causal: bool) -> Tensor | None:
@@ -152,6 +140,8 @@ class MultiHeadAttention(nn.Module):
         attend: Attend = attend_fused,
     ) -> Tensor:
         """Let each position of x look at the positions of memory (x itself for self-attention)."""
+        if isinstance(allowed, Spans) and attend is attend_fused and self._takes_kernel(x):
+            return self._look_along_row(x, memory, allowed, causal=causal)
         q, k, v = self.project(x) if memory is x else (self.queries(x), *self.keys_values(memory))
         return self.look(q, k, v, allowed=allowed, causal=causal, attend=attend)  # [B, T, d_model]
 
@@ -185,6 +175,32 @@ class MultiHeadAttention(nn.Module):
         heads = attend(q, k, v, allowed=allowed, causal=causal, p_drop=p_drop)  # [B, h, T, d_v]
         concatenated = heads.transpose(1, 2).flatten(2)  # [B, T, h*d_v]
         output: Tensor = self.w_o(concatenated)  # [B, T, d_model]
+        return output
+
+    def _takes_kernel(self, x: Tensor) -> bool:
+        drops = self.training and self.p_drop > 0
+        return x.is_cuda and x.dtype != torch.float64 and not drops
+
+    def _look_along_row(self, x: Tensor, memory: Tensor, allowed: Spans, *, causal: bool) -> Tensor:
+        """Do as `forward` for a row of sentences, with the projections of one input side by side.
+
+        So they lie when they are computed, and so their gradients are needed: else these would be
+        brought together by copying.
+        """
+        from transduce.nn.span_kernels import attend_spans
+
+        if self.w_k.out_features != self.w_v.out_features:
+            groups = [(x, [self.w_q]), (memory, [self.w_k]), (memory, [self.w_v])]
+        elif memory is x:
+            groups = [(x, [self.w_q, self.w_k, self.w_v])]
+        else:
+            groups = [(x, [self.w_q]), (memory, [self.w_k, self.w_v])]
+        packed = [
+            linear_joined(rows, *layers).view(rows.size(1), len(layers), self.h, -1)
+            for rows, layers in groups
+        ]
+        heads = attend_spans(packed, allowed, causal=causal)  # [T, h, d_v]
+        output: Tensor = self.w_o(heads.flatten(1).unsqueeze(0))  # [1, T, d_model]
         return output
 
     def _heads(self, x: Tensor, *projections: nn.Linear) -> list[Tensor]:

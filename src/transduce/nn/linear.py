@@ -16,12 +16,19 @@ def linear_together(x: Tensor, *layers: nn.Linear) -> Sequence[Tensor]:
     A GPU does one wide product faster than several narrow ones: for 25,600 rows of width 512, an
     H200 takes 58 μs for three together and 27 μs for each alone.
     """
-    if len(layers) == 1 or not x.is_cuda:
+    if not x.is_cuda:
         return [layer(x) for layer in layers]
+    return torch.split(linear_joined(x, *layers), [layer.out_features for layer in layers], dim=-1)
+
+
+def linear_joined(x: Tensor, *layers: nn.Linear) -> Tensor:
+    """Apply several layers to the same input and leave their outputs side by side."""
+    if len(layers) == 1:
+        only: Tensor = layers[0](x)
+        return only
     weights: list[Tensor] = [layer.weight for layer in layers]
     biases: list[Tensor] = [layer.bias for layer in layers if layer.bias is not None]
-    together = F.linear(x, torch.cat(weights), torch.cat(biases) if biases else None)
-    return torch.split(together, [layer.out_features for layer in layers], dim=-1)
+    return F.linear(x, torch.cat(weights), torch.cat(biases) if biases else None)
 
 
 def linear_relu(x: Tensor, layer: nn.Linear | PackedLinear) -> Tensor:

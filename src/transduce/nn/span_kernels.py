@@ -31,28 +31,20 @@ SMALL_TILE = Tile(16, 16, 1, 1)
 """For float32, which no tensor core multiplies exactly: a large tile takes minutes to compile."""
 
 
-def attend_spans(
-    q: Tensor,  # [1, h, T, d_k]
-    k: Tensor,  # [1, h, S, d_k]
-    v: Tensor,  # [1, h, S, d_v]
-    spans: Spans,
-    *,
-    causal: bool,
-) -> Tensor:
-    """Return softmax(q k^T / sqrt(d_k)) v over each query's keys; 0 where it has none."""
+def attend_spans(packed: list[Tensor], spans: Spans, *, causal: bool) -> Tensor:  # [T, h, d_v]
+    """Return softmax(q k^T / sqrt(d_k)) v over each query's keys; 0 where it has none.
+
+    Queries [T, h, d_k], keys [S, h, d_k] and values [S, h, d_v] may lie side by side in one tensor
+    [T, 3, h, d_k], or keys and values in one [S, 2, h, d_k], or each for itself, [T, 1, h, d_k].
+    """
     bounds = (spans.first, spans.end, spans.seen_first, spans.seen_end)
-    rows = (
-        x.squeeze(0).transpose(0, 1) for x in (q, k, v)
-    )  # [T, h, d_k], [S, h, d_k], [S, h, d_v]
-    out: Tensor = _attend(*rows, *bounds, causal)[0]  # [T, h, d_v]
-    return out.transpose(0, 1).unsqueeze(0)  # [1, h, T, d_v]
+    context: Tensor = _attend(packed, *bounds, causal)[0]
+    return context
 
 
 @torch.library.custom_op("transduce::attend_spans", mutates_args=())
 def _attend(
-    q: Tensor,  # [T, h, d_k]
-    k: Tensor,  # [S, h, d_k]
-    v: Tensor,  # [S, h, d_v]
+    packed: list[Tensor],
     first: Tensor,
     end: Tensor,
     seen_first: Tensor,  # noqa: ARG001 - for the gradient
@@ -60,7 +52,8 @@ def _attend(
     causal: bool,
 ) -> tuple[Tensor, Tensor]:
     """Return the context, and the logarithm of each softmax's sum for the gradient."""
-    out, log_sums = _room(q, v)
+    q, k, v = _unpacked(packed)
+    out, log_sums = _room(packed)
     tile = _tile(q, TILE)
     _forward[(triton.cdiv(q.size(0), tile.queries), q.size(1))](
         q,
@@ -79,26 +72,25 @@ def _attend(
 
 
 @_attend.register_fake
-def _(q: Tensor, _k: Tensor, v: Tensor, *_: object) -> tuple[Tensor, Tensor]:
-    return _room(q, v)
+def _(packed: list[Tensor], *_: object) -> tuple[Tensor, Tensor]:
+    return _room(packed)
 
 
 @torch.library.custom_op("transduce::attend_spans_gradient", mutates_args=())
 def _attend_gradient(
     d_out: Tensor,  # [T, h, d_v]
-    q: Tensor,  # [T, h, d_k]
-    k: Tensor,  # [S, h, d_k]
-    v: Tensor,  # [S, h, d_v]
     out: Tensor,  # [T, h, d_v]
     log_sums: Tensor,  # [h, T]
     first: Tensor,
     end: Tensor,
     seen_first: Tensor,
     seen_end: Tensor,
+    packed: list[Tensor],
     causal: bool,
-) -> tuple[Tensor, Tensor, Tensor]:
-    """Return the gradients of q, k and v."""
-    d_q, d_k, d_v = _gradient_room(q, k, v)
+) -> list[Tensor]:
+    """Return the gradients of queries, keys and values, which lie as these do."""
+    d_packed = _gradient_room(packed)
+    (q, k, v), (d_q, d_k, d_v) = _unpacked(packed), _unpacked(d_packed)
     deltas = torch.empty_like(log_sums)
     tile = _tile(q, GRADIENT_TILE)
     shape = _shape(q, v, tile, causal=causal)
@@ -138,39 +130,44 @@ def _attend_gradient(
         *_strides(q, k, v, d_out, d_k, d_v),
         **shape,
     )
-    return d_q, d_k, d_v
+    return d_packed
 
 
 @_attend_gradient.register_fake
-def _(_d_out: Tensor, q: Tensor, k: Tensor, v: Tensor, *_: object) -> tuple[Tensor, Tensor, Tensor]:
-    return _gradient_room(q, k, v)
+def _(*inputs: Any) -> list[Tensor]:
+    return _gradient_room(inputs[-2])
 
 
 def _keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-    q, k, v, *bounds, causal = inputs
-    ctx.causal = causal
-    ctx.save_for_backward(q, k, v, *output, *bounds)
+    packed, *bounds, ctx.causal = inputs
+    ctx.save_for_backward(*output, *bounds, *packed)
     ctx.mark_non_differentiable(output[1])
     ctx.set_materialize_grads(False)
 
 
-def _backward(ctx: Any, d_out: Tensor, _: None) -> tuple[Tensor | None, ...]:
+def _backward(ctx: Any, d_out: Tensor, _: None) -> tuple[list[Tensor] | None, ...]:
     # A kernel reads the widths of a head one after the other.
     d_out = d_out if d_out.stride(-1) == 1 else d_out.contiguous()
-    return (*_attend_gradient(d_out, *ctx.saved_tensors, ctx.causal), *[None] * 5)
+    out_and_bounds, packed = ctx.saved_tensors[:6], list(ctx.saved_tensors[6:])
+    return (_attend_gradient(d_out, *out_and_bounds, packed, ctx.causal), *[None] * 5)
 
 
 _attend.register_autograd(_backward, setup_context=_keep)
 
 
-def _room(q: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+def _unpacked(packed: list[Tensor]) -> list[Tensor]:
+    """Return queries, keys and values: [T, h, d_k], [S, h, d_k], [S, h, d_v]."""
+    return [part for tensor in packed for part in tensor.unbind(1)]
+
+
+def _room(packed: list[Tensor]) -> tuple[Tensor, Tensor]:
+    q, _, v = _unpacked(packed)
     out = v.new_empty(q.size(0), q.size(1), v.size(2))
     return out, q.new_empty(q.size(1), q.size(0), dtype=torch.float32)
 
 
-def _gradient_room(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-    d_q, d_k, d_v = (x.new_empty(x.shape) for x in (q, k, v))
-    return d_q, d_k, d_v
+def _gradient_room(packed: list[Tensor]) -> list[Tensor]:
+    return [tensor.new_empty(tensor.shape) for tensor in packed]
 
 
 def _strides(*tensors: Tensor) -> list[int]:

@@ -13,18 +13,21 @@ from torch import Tensor
 from transduce.text.special_ids import PAD_ID
 
 BLOCK, WARPS = 4096, 8
+FAR = 64.0
+"""Logits may exceed the anchor of a sum of exponentials by so much before another is taken."""
 
 
 def compare(
-    logits: Tensor,  # [n, V]
+    logits: Tensor,  # [n, W]
     targets: Tensor,  # [n]
     eps_ls: float,
     *,
+    entries: int,
     differentiate: bool,
 ) -> tuple[Tensor, Tensor]:
     """Return (smoothed loss, negative log-likelihood) of each row; 0 where it is padding.
 
-    The logits may become the gradient of the first.
+    Of each row so many entries count. They may become the gradient of the first.
     """
     loss, nll = torch.empty(2, targets.size(0), device=logits.device)
     _compare[(targets.size(0),)](
@@ -32,9 +35,11 @@ def compare(
         targets,
         loss,
         nll,
-        logits.size(1),
         eps_ls,
+        width=logits.size(1),
+        v=entries,
         padding=PAD_ID,
+        far=FAR,
         differentiate=differentiate,
         block=BLOCK,
         num_warps=WARPS,
@@ -48,28 +53,25 @@ def _compare(
     targets_pointer,
     loss_pointer,
     nll_pointer,
-    v,
     eps_ls,
+    width: tl.constexpr,
+    v: tl.constexpr,
     padding: tl.constexpr,
+    far: tl.constexpr,
     differentiate: tl.constexpr,
     block: tl.constexpr,
 ):
-    """One row; `loss` and `training.loss` say what it computes."""
+    """One row; `compare` and `training.loss` say what it computes."""
     row = tl.program_id(0).to(tl.int64)
-    logits_pointer += row * v
+    logits_pointer += row * width
     y = tl.load(targets_pointer + row)
     z_y = tl.load(logits_pointer + y).to(tl.float32)
-    largest = float("-inf")
-    total = 0.0
-    z_sum = 0.0
-    for start in range(0, v, block):
-        at = start + tl.arange(0, block)
-        z = tl.load(logits_pointer + at, mask=at < v, other=float("-inf")).to(tl.float32)
-        higher = tl.maximum(largest, tl.max(z, 0))
-        total = total * tl.exp(largest - higher) + tl.sum(tl.exp(z - higher), 0)
-        z_sum += tl.sum(tl.where(at < v, z, 0.0), 0)
-        largest = higher
-    log_sum = largest + tl.log(total)
+    anchor = z_y
+    largest, total, z_sum = _sums(logits_pointer, anchor, v, block)
+    if largest > anchor + far:
+        anchor = largest
+        largest, total, z_sum = _sums(logits_pointer, anchor, v, block)
+    log_sum = anchor + tl.log(total)
     is_real = y != padding
     nll = log_sum - z_y
     loss = nll + eps_ls * (z_y - z_sum / v)
@@ -82,3 +84,22 @@ def _compare(
             aim = tl.where(at == y, 1 - eps_ls, 0.0) + eps_ls / v
             d_z = tl.where(is_real, tl.exp(z - log_sum) - aim, 0.0)
             tl.store(logits_pointer + at, d_z.to(logits_pointer.dtype.element_ty), mask=at < v)
+
+
+@triton.jit
+def _sums(logits_pointer, anchor, v: tl.constexpr, block: tl.constexpr):
+    """Return the largest logit, the sum of exp(z − anchor) and that of z.
+
+    The threads do not meet before the end of the row. Where the anchor is one of the logits, the
+    sum is at least 1.
+    """
+    largest = tl.full([block], float("-inf"), tl.float32)
+    total = tl.zeros([block], tl.float32)
+    z_sum = tl.zeros([block], tl.float32)
+    for start in range(0, v, block):
+        at = start + tl.arange(0, block)
+        z = tl.load(logits_pointer + at, mask=at < v, other=float("-inf")).to(tl.float32)
+        largest = tl.maximum(largest, z)
+        total += tl.exp(z - anchor)
+        z_sum += tl.where(at < v, z, 0.0)
+    return tl.max(largest, 0), tl.sum(total, 0), tl.sum(z_sum, 0)

@@ -8,6 +8,7 @@ time, and each chunk gives its share of the gradients before the next one takes 
 from typing import Any
 
 import torch
+import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
@@ -17,6 +18,9 @@ from transduce.text.special_ids import PAD_ID
 CHUNK_ELEMENTS = {"cpu": 2**25, "cuda": 2**28}
 """Logits held at a time, by the kind of device. Each chunk reads and writes the gradient of the
 whole projection: on two cores with 37,000 entries, an eighth of this costs a fifth more time."""
+
+ALIGNED = 8
+"""Numbers of two bytes that a CUDA device reads at once."""
 
 
 def smoothed_loss(
@@ -47,7 +51,7 @@ def smoothed_loss(
         compare = _ProjectAndCompare.apply
         loss, nll = compare(states, projection, targets, eps_ls, elements)  # type: ignore[no-untyped-call]
     else:
-        loss, nll = _by_chunks(states, projection, targets, eps_ls, elements, None)
+        loss, nll, _ = _by_chunks(states, projection, targets, eps_ls, elements, None)
     return loss, nll
 
 
@@ -59,9 +63,9 @@ class _ProjectAndCompare(torch.autograd.Function):
         ctx: Any, states: Tensor, projection: Tensor, targets: Tensor, eps_ls: float, elements: int
     ) -> tuple[Tensor, Tensor]:
         d_states = torch.empty_like(states)
-        d_projection = torch.zeros_like(projection, dtype=_sum_dtype(states))
-        gradients = (d_states, d_projection)
-        loss, nll = _by_chunks(states, projection, targets, eps_ls, elements, gradients)
+        loss, nll, d_projection = _by_chunks(
+            states, projection, targets, eps_ls, elements, d_states
+        )
         ctx.save_for_backward(d_states, d_projection.to(projection.dtype))
         ctx.mark_non_differentiable(nll)
         return loss, nll
@@ -79,30 +83,37 @@ def _by_chunks(
     targets: Tensor,  # [N]
     eps_ls: float,
     elements: int,
-    gradients: tuple[Tensor, Tensor] | None,
-) -> tuple[Tensor, Tensor]:
-    """Return the two sums; write the gradients of the first where there is room for them."""
+    d_states: Tensor | None,  # [N, d_model]
+) -> tuple[Tensor, Tensor, Tensor]:
+    """Return the two sums and the gradient of the projection.
+
+    The gradient of the states is written where there is room for it; without, there is none at all.
+    """
     device = states.device.type
     dtype = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else states.dtype
     with torch.autocast(device, enabled=False):
         w = projection.to(dtype)
+        in_place = w.is_cuda and w.dtype != torch.float64 and kernels_work()
+        if in_place:
+            # Rows of logits then begin where a device reads fastest.
+            w = F.pad(w, (0, 0, 0, -w.size(0) % ALIGNED))  # [W, d_model]
         w_mean = w.mean(dim=0, dtype=_sum_dtype(states))  # [d_model]
         loss, nll = w_mean.new_zeros(()), w_mean.new_zeros(())
+        d_w = torch.zeros_like(w if d_states is not None else w[:0], dtype=w_mean.dtype)
         size = max(1, elements // w.size(0))
-        in_place = w.is_cuda and w.dtype != torch.float64 and kernels_work()
         for start in range(0, targets.size(0), size):
             rows = slice(start, start + size)
             x, y = states[rows].to(dtype), targets[rows, None]  # [n, d_model], [n, 1]
-            room = (gradients[0][rows], gradients[1]) if gradients else None
+            room = None if d_states is None else (d_states[rows], d_w)
             if in_place:
-                chunk_loss, chunk_nll = _one_chunk_in_place(x, y, w, eps_ls, room)
+                chunk = _one_chunk_in_place(x, y, w, projection.size(0), eps_ls, room)
             else:
-                chunk_loss, chunk_nll = _one_chunk(x, y, w, w_mean, eps_ls, room)
-            loss, nll = loss + chunk_loss, nll + chunk_nll
-        if gradients and not in_place:
+                chunk = _one_chunk(x, y, w, w_mean, eps_ls, room)
+            loss, nll = loss + chunk[0], nll + chunk[1]
+        if d_states is not None and not in_place:
             x_sum = (states * (targets != PAD_ID)[:, None]).sum(dim=0, dtype=loss.dtype)
-            gradients[1].sub_(eps_ls / w.size(0) * x_sum)
-    return loss, nll
+            d_w.sub_(eps_ls / w.size(0) * x_sum)
+    return loss, nll, d_w[: projection.size(0)]
 
 
 def _one_chunk(
@@ -144,15 +155,20 @@ def _one_chunk(
 def _one_chunk_in_place(
     x: Tensor,  # [n, d_model]
     y: Tensor,  # [n, 1]
-    w: Tensor,  # [V, d_model]
+    w: Tensor,  # [W, d_model]
+    entries: int,
     eps_ls: float,
     gradients: tuple[Tensor, Tensor] | None,
 ) -> tuple[Tensor, Tensor]:
-    """Do the same on a CUDA device, where a kernel turns logits into their gradient."""
+    """Do the same on a CUDA device, where a kernel turns logits into their gradient.
+
+    Of the rows of w, zeros may follow those that are entries.
+    """
     from transduce.training.kernels import compare
 
-    z = x @ w.t()  # [n, V]
-    loss, nll = compare(z, y.squeeze(1), eps_ls, differentiate=gradients is not None)
+    z = x @ w.t()  # [n, W]
+    differentiate = gradients is not None
+    loss, nll = compare(z, y.squeeze(1), eps_ls, entries=entries, differentiate=differentiate)
     if gradients:
         d_x, d_w = gradients
         d_x.copy_(z @ w)
