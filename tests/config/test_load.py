@@ -64,6 +64,16 @@ def test_numbers_may_be_written_as_people_write_them(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
+    ("text", "names"),
+    [("dev.en", ("dev.en",)), ("[a.en, b.en]", ("a.en", "b.en")), ("[]", ()), ("null", ())],
+)
+def test_files_are_one_several_or_none(text: str, names: tuple[str, ...], tmp_path: Path) -> None:
+    config = load_config(written(tmp_path, f"data: {{dev_src: {text}}}"))
+    assert config.data.dev_src == names
+    assert load_config(written(tmp_path, to_yaml(config))) == config
+
+
+@pytest.mark.parametrize(
     ("text", "message"),
     [
         ("model: {h: 4, h: 8}", "line 1: a setting is given twice"),

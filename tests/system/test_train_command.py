@@ -263,6 +263,50 @@ def test_a_recipe_with_a_preset_and_a_tsv(
     assert "preset" not in complaint(*transduce("train", "mine.yaml", "--seed", "4"))
 
 
+def write_dev(folder: Path) -> list[str]:
+    """Two development files a side; return the options that name them."""
+    options = []
+    for name, seed in (("one", 5), ("two", 6)):
+        for side, option in (("src", "--dev-src"), ("tgt", "--dev-tgt")):
+            path = folder / f"{name}.{side}"
+            lines = (getattr(pair, side) for pair in generate(4, seed=seed))
+            path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+            options += [option, str(path)]
+    return options
+
+
+def test_several_development_files_are_one_set(
+    corpus: Path, tmp_path: Path, transduce: Command
+) -> None:
+    command = [*arguments(corpus, tmp_path / "run", **{"training.steps": 1}), *write_dev(tmp_path)]
+    assert transduce(*command)[0] == 0
+    card = (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
+    assert "On the development set (8 pairs)" in card
+    assert f"Development set: `{tmp_path / 'one.src'}`, `{tmp_path / 'two.src'}`;" in card
+    message = complaint(*transduce(*command[:-2], "--fresh"))
+    assert "data.dev_src names 2 files but data.dev_tgt 1: they go together one by one" in message
+
+
+def test_a_run_that_names_its_one_development_file_plainly_goes_on(
+    corpus: Path, tmp_path: Path, transduce: Command
+) -> None:
+    out, dev = tmp_path / "run", write_dev(tmp_path)[:4]
+    command = [*arguments(corpus, out, **{"training.steps": 1}), *dev]
+    assert transduce(*command)[0] == 0
+    config, origin = out / "config.yaml", out / "provenance.json"
+    provenance = json.loads(origin.read_text(encoding="utf-8"))
+    settings = config.read_text(encoding="utf-8")
+    for name in (dev[1], dev[3]):
+        assert f": [{name}]\n" in settings
+        settings = settings.replace(f"[{name}]", name)
+    config.write_text(settings, encoding="utf-8")
+    provenance["given"]["data"] |= {"dev_src": dev[1], "dev_tgt": dev[3]}
+    origin.write_text(json.dumps(provenance), encoding="utf-8")
+    code, err = transduce(*command)
+    assert code == 0, err
+    assert "is finished: nothing is left to do." in err
+
+
 MISTAKES: list[tuple[list[str], str]] = [
     (["--src", "nope.en", "--tgt", "{a.de}"], "cannot read nope.en: No such file"),
     (["--src", "{a.en}", "--tgt", "nope.de"], "cannot read nope.de: No such file"),

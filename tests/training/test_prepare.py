@@ -95,6 +95,10 @@ def sentences(pairs: list[Pair]) -> set[str]:
     return {seen(text) for pair in pairs for text in pair}
 
 
+def pairs_of_dev(corpora: Corpora) -> list[Pair]:
+    return [pair for source in corpora.dev for pair in read_pairs(source)]
+
+
 def folders(cache: Path) -> set[str]:
     return {path.name for path in cache.iterdir() if path.is_dir()}
 
@@ -143,7 +147,7 @@ def test_no_sentence_of_the_development_set_is_learnt_from(
 
 def test_the_seed_chooses_the_development_set(corpus: DataConfig, tmp_path: Path) -> None:
     def chosen(cache: str, seed: int) -> list[Pair]:
-        return list(read_pairs(gathered(corpus, tmp_path / cache, seed=seed).dev))
+        return pairs_of_dev(gathered(corpus, tmp_path / cache, seed=seed))
 
     drawn = [set(chosen("a", seed)) for seed in range(6)]
     assert chosen("b", 3) == chosen("a", 3)
@@ -163,7 +167,7 @@ def test_at_most_a_twentieth_is_held_out(numbers: list[int], dev_pairs: int, see
     with tempfile.TemporaryDirectory() as name:
         config = DataConfig(**two_files(Path(name), pairs), dev_pairs=dev_pairs)
         corpora = gathered(config, Path(name) / "cache", seed=seed)
-        dev = list(read_pairs(corpora.dev))
+        dev = pairs_of_dev(corpora)
     assert corpora.pairs == len(pairs)
     assert 1 <= len(dev) <= max(1, min(dev_pairs, len(pairs) // 20))
     assert len(set(dev)) == len(dev)
@@ -181,7 +185,7 @@ def test_what_the_user_holds_out_is_never_learnt_from(tmp_path: Path) -> None:
     )
     config = DataConfig(
         **two_files(tmp_path, pairs),
-        dev_src=write_tsv(tmp_path / "dev.tsv", dev),
+        dev_src=(write_tsv(tmp_path / "dev.tsv", dev),),
         held_out=held_out,
         fields="from,to",
     )
@@ -202,13 +206,29 @@ def test_a_given_development_set_is_taken_as_it_is(
         "tsv": write_tsv(tmp_path / "dev.tsv", dev),
         "jsonl": write_json(tmp_path / "dev.jsonl", dev),
     }
-    changes: dict[str, Any] = {"dev_src": names[kind], "fields": "from,to"}
+    changes: dict[str, Any] = {"dev_src": (names[kind],), "fields": "from,to"}
     if kind == "two files":
-        changes["dev_tgt"] = str(tmp_path / "dev.de")
+        changes["dev_tgt"] = (str(tmp_path / "dev.de"),)
     corpora = gathered(corpus.model_copy(update=changes), tmp_path / "cache")
-    assert list(read_pairs(corpora.dev)) == dev
-    assert corpora.dev in corpora.held_out
+    assert pairs_of_dev(corpora) == dev
+    assert set(corpora.dev) <= set(corpora.held_out)
     assert not (tmp_path / "cache").exists(), "nothing had to be made"
+
+
+def test_several_development_files_are_one_set_and_none_is_learnt_from(tmp_path: Path) -> None:
+    pairs = list(generate(200, seed=9))
+    first, second = pairs[:10], pairs[50:70]
+    files = [two_files(tmp_path, dev, name) for name, dev in {"a": first, "b": second}.items()]
+    config = DataConfig(
+        **two_files(tmp_path, pairs),
+        dev_src=tuple(file["src"][0] for file in files),
+        dev_tgt=tuple(file["tgt"][0] for file in files),
+    )
+    found = prepared(config, tmp_path / "cache")
+    assert found.dev_pairs == [*first, *second]
+    assert decoded(found.dev, found.tokenizer) == found.dev_pairs
+    assert sentences(found.dev_pairs).isdisjoint(sentences(decoded(found.train, found.tokenizer)))
+    assert {*config.dev_src, *config.dev_tgt} < found.digests.keys()
 
 
 def test_what_is_there_is_found_again(
@@ -318,9 +338,13 @@ def test_of_two_at_once_one_works_and_the_other_waits(
         ({"weights": (0.0,)}, "one must be above 0"),
         ({"weights": (float("nan"),)}, "none may be below 0 or infinite"),
         ({"weights": (float("inf"),)}, "none may be below 0 or infinite"),
-        ({"dev_src": "nope"}, "has no partner"),
-        ({"dev_src": "nope", "dev_tgt": "nope"}, "cannot read nope: No such file"),
-        ({"dev_tgt": "nope"}, "data.dev_tgt is given without data.dev_src"),
+        ({"dev_src": ("nope",)}, "has no partner"),
+        ({"dev_src": ("nope",), "dev_tgt": ("nope",)}, "cannot read nope: No such file"),
+        ({"dev_tgt": ("nope",)}, "data.dev_tgt is given without data.dev_src"),
+        (
+            {"dev_src": ("a", "b"), "dev_tgt": ("c",)},
+            "data.dev_src names 2 files but data.dev_tgt 1: they go together",
+        ),
         ({"held_out": ("nope",)}, "cannot read nope: No such file"),
     ],
 )
@@ -339,7 +363,8 @@ def test_files_of_unequal_length_are_named_with_their_lengths(
     shorter = two_files(tmp_path, PAIRS[:-1], "shorter")
     for changes in (
         {"tgt": shorter["tgt"]},
-        {"dev_src": corpus.src[0], "dev_tgt": shorter["tgt"][0]},
+        {"dev_src": corpus.src, "dev_tgt": shorter["tgt"]},
+        {"dev_src": corpus.src * 2, "dev_tgt": (*corpus.tgt, *shorter["tgt"])},
     ):
         with pytest.raises(InputError, match=r"has 420 lines but .* has 421: parallel files must"):
             gathered(corpus.model_copy(update=changes), tmp_path / "cache")

@@ -52,10 +52,12 @@ def train(
         typer.Option(metavar="DIR", help="Folder of the run; with a recipe, runs/RECIPE."),
     ] = None,
     dev_src: Annotated[
-        str | None,
+        list[str] | None,
         typer.Option(metavar="FILE", help="Development source; without, pairs are held out."),
     ] = None,
-    dev_tgt: Annotated[str | None, typer.Option(metavar="FILE", help="Development target.")] = None,
+    dev_tgt: Annotated[
+        list[str] | None, typer.Option(metavar="FILE", help="Development target.")
+    ] = None,
     held_out: Annotated[
         list[str] | None,
         typer.Option(metavar="FILE", help="Text never to learn from, such as a test set."),

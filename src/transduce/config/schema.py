@@ -35,7 +35,9 @@ Long = Annotated[int, Field(ge=1, le=10**12)]
 
 
 def _several(value: Any) -> Any:
-    """Take one value for a list of one, and YAML's lists for our tuples."""
+    """Take one value for a list of one, null for an empty one, and YAML's lists for our tuples."""
+    if value is None:
+        return ()
     return tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
@@ -138,10 +140,11 @@ class DataConfig(_Section):
     weights: Numbers = Field(
         default=(), description="how often an epoch takes each corpus; if not given, once"
     )
-    dev_src: str | None = Field(
-        default=None, description="development source; if not given, pairs are held out"
+    dev_src: Files = Field(
+        default=(),
+        description="development source, one file or several; if not given, pairs are held out",
     )
-    dev_tgt: str | None = Field(default=None, description="development target")
+    dev_tgt: Files = Field(default=(), description="development target")
     dev_pairs: Count = Field(
         default=2000, description="pairs to hold out; never more than a twentieth of the corpus"
     )

@@ -114,7 +114,7 @@ def _data(config: Config, prepared: Prepared) -> str:
         )
     )
     dev = (
-        f"`{config.data.dev_src}`"
+        ", ".join(f"`{file}`" for file in config.data.dev_src)
         if config.data.dev_src
         else f"{len(prepared.dev_pairs):,} pairs held out from these files by the seed"
     )

@@ -7,7 +7,7 @@ is complete or not there. Several processes may ask at once: one works, the othe
 import json
 import math
 from collections import Counter, deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -49,7 +49,7 @@ class Corpora:
 
     sources: tuple[Source, ...]
     pairs: int
-    dev: Source
+    dev: tuple[Source, ...]
     held_out: tuple[Path | Source, ...]
     rules: Rules | None
 
@@ -70,11 +70,6 @@ def sources_of(config: DataConfig) -> tuple[Source, ...]:
     """Name the corpora that the settings give."""
     if not config.src:
         raise ConfigError("no text to learn from: give --src and --tgt, or data.src and data.tgt")
-    if config.tgt and len(config.tgt) != len(config.src):
-        raise ConfigError(
-            f"data.src names {len(config.src)} files but data.tgt {len(config.tgt)}: "
-            "they go together one by one"
-        )
     if config.weights and len(config.weights) != len(config.src):
         raise ConfigError(
             f"data.weights has {len(config.weights)} numbers for {len(config.src)} corpora"
@@ -86,20 +81,28 @@ def sources_of(config: DataConfig) -> tuple[Source, ...]:
             f"data.weights={list(config.weights)}: none may be below 0 or infinite, and one must "
             "be above 0"
         )
-    targets = config.tgt or [None] * len(config.src)
-    return tuple(
-        source_of(Path(src), Path(tgt) if tgt else None, fields=config.fields)
-        for src, tgt in zip(config.src, targets, strict=True)
-    )
+    return _paired(config.src, config.tgt, prefix="data.", fields=config.fields)
 
 
-def _dev_of(config: DataConfig) -> Source | None:
-    if config.dev_src is not None:
-        tgt = Path(config.dev_tgt) if config.dev_tgt else None
-        return source_of(Path(config.dev_src), tgt, fields=config.fields)
-    if config.dev_tgt is not None:
+def _dev_of(config: DataConfig) -> tuple[Source, ...]:
+    if config.dev_tgt and not config.dev_src:
         raise ConfigError("data.dev_tgt is given without data.dev_src")
-    return None
+    return _paired(config.dev_src, config.dev_tgt, prefix="data.dev_", fields=config.fields)
+
+
+def _paired(
+    sources: Sequence[str], targets: Sequence[str], *, prefix: str, fields: str
+) -> tuple[Source, ...]:
+    """Put files together one by one; the settings that name them are called `prefix`src and tgt."""
+    if targets and len(targets) != len(sources):
+        raise ConfigError(
+            f"{prefix}src names {len(sources)} files but {prefix}tgt {len(targets)}: "
+            "they go together one by one"
+        )
+    return tuple(
+        source_of(Path(src), Path(tgt) if tgt else None, fields=fields)
+        for src, tgt in zip(sources, targets or [""] * len(sources), strict=True)
+    )
 
 
 def _text_of(path: Path, fields: str) -> Path | Source:
@@ -118,14 +121,14 @@ def gather(config: DataConfig, cache: Path, *, seed: int, phase: Phase) -> Corpo
         pairs = sum(survey(source) for source in sources)
         for text in texts:
             deque(read_sentences(text), maxlen=0)
-        if dev is not None:
-            survey(dev)
-        else:
+        for given in dev:
+            survey(given)
+        if not dev:
             count = max(1, min(config.dev_pairs, pairs // DEV_SHARE))
             recipe = Recipe(sources, None, rules, texts)
             with _alone(cache):
-                dev = _held_out(recipe, cache, pairs=pairs, count=count, seed=seed)
-    return Corpora(sources, pairs, dev, (*texts, dev), rules)
+                dev = (_held_out(recipe, cache, pairs=pairs, count=count, seed=seed),)
+    return Corpora(sources, pairs, dev, (*texts, *dev), rules)
 
 
 def prepare(
@@ -148,7 +151,7 @@ def prepare(
         recipe = Recipe(corpora.sources, path, corpora.rules, corpora.held_out)
         with phase("encoding") as progress:
             train = open_or_build(recipe, cache, processes=processes, progress=progress)
-        dev = open_or_build(Recipe((corpora.dev,), path, None), cache, processes=1)
+        dev = open_or_build(Recipe(corpora.dev, path, None), cache, processes=1)
     if len(train) == 0:
         raise InputError(
             f"no pair is left to learn from: all {train.manifest['read']:,} were dropped "
@@ -159,7 +162,7 @@ def prepare(
         tokenizer,
         train,
         dev,
-        list(read_pairs(corpora.dev)),
+        [pair for source in corpora.dev for pair in read_pairs(source)],
         tokenizer_file=path,
         digests={str(file): known.of(file) for file in [*recipe.inputs(), path]},
     )
