@@ -2,8 +2,9 @@
 
     python benchmarks/loss_curves.py --src train.en --tgt train.de --out FOLDER [--shape base]
         [--device cuda] [--steps 500] [--batch-tokens 8192] [--warmup-steps 200]
+        [--yardsticks bf16 regrouped]
 
-Three models start from the same weights and learn from the same sentence pairs in every step, with
+The models start from the same weights and learn from the same sentence pairs in every step, with
 the same learning rates and without dropout, so that nothing but the arithmetic differs:
 
 - transduce: the very code of `transduce train`. On a CUDA device that is sentences end to end in
@@ -11,8 +12,10 @@ the same learning rates and without dropout, so that nothing but the arithmetic 
 - float32: what most people would write. The pairs of the row, padded, in a few pieces of like
   lengths; kernel by kernel, attention as eq. 1 is written, torch's `cross_entropy` of all logits
   and its Adam; no kernel of ours, no TF32.
-- bf16: the same under torch's autocast to bfloat16: the yardstick, which says how far the precision
+- bf16, a yardstick: the same under torch's autocast to bfloat16, which says how far that precision
   alone takes a curve from float32.
+- regrouped, a yardstick on request: float32 once more with its pieces cut smaller, which says how
+  far apart two curves get whose sums are merely rounded in another order.
 
 Differences are to float32. FOLDER gets curves.csv and curves.png.
 """
@@ -51,7 +54,7 @@ PIECES = 2
 """A plain step is padded in about so many pieces, or a few more."""
 PRINTED_STEPS = 50
 SMOOTHED_STEPS = 10
-CURVES = {"transduce": "#3b6fb6", "float32": "#222222", "bf16": "#d1495b"}
+COLOURS = {"transduce": "#3b6fb6", "float32": "#222222", "bf16": "#d1495b", "regrouped": "#e09f3e"}
 
 Numbers = NDArray[np.float64]
 
@@ -102,23 +105,33 @@ class Plain:
 def train(options: argparse.Namespace, config: Config, machine: Machine) -> Numbers:
     """Let all take each step in turn; return their losses, one row a step."""
     ours = Learner(build_model(config.model).to(machine.device), config, machine)
-    plain = [Plain(config, Machine(machine.device, dtype)) for dtype in (None, torch.bfloat16)]
+    precisions = {name: torch.bfloat16 if name == "bf16" else None for name in options.names[1:]}
+    plain = {n: Plain(config, Machine(machine.device, dtype)) for n, dtype in precisions.items()}
     losses, skipped = [], []
-    print("step" + "".join(f"{name:>12}" for name in ("transduce", "float32", "Δ", "bf16", "Δ")))
+    print_line(
+        "step", *options.names, *(f"Δ {name}" for name in options.names if name != "float32")
+    )
     for number, (share, pieces) in enumerate(islice(steps(options, config), options.steps), 1):
         rate = learning_rate(config.training, config.model.d_model, number, share_done=0.0)
         made = ours.step(share, number=number, rate=rate, processes=Processes())
-        losses.append(torch.stack([made.loss, *(model.step(pieces, rate) for model in plain)]))
+        smaller = [part for piece in pieces for part in piece.split(options.batch_tokens // 8)]
+        theirs = [
+            model.step(smaller if name == "regrouped" else pieces, rate)
+            for name, model in plain.items()
+        ]
+        losses.append(torch.stack([made.loss, *theirs]))
         skipped.append(made.skipped)
         if number == 1 or number % PRINTED_STEPS == 0:
-            fast, float32, bf16 = losses[-1].tolist()
-            print(
-                f"{number:4}{fast:12.4f}{float32:12.4f}{fast - float32:+12.4f}"
-                f"{bf16:12.4f}{bf16 - float32:+12.4f}",
-                flush=True,
-            )
+            fast, float32, *others = losses[-1].tolist()
+            apart = (f"{loss - float32:+.4f}" for loss in (fast, *others))
+            print_line(number, *(f"{loss:.4f}" for loss in (fast, float32, *others)), *apart)
     print(f"steps that transduce's guard refused: {torch.stack(skipped).sum():.0f}")
     return torch.stack(losses).double().cpu().numpy()
+
+
+def print_line(first: object, *others: str) -> None:
+    """Print a line of the table."""
+    print(f"{first!s:>5}" + "".join(f"{other:>13}" for other in others), flush=True)
 
 
 def steps(options: argparse.Namespace, config: Config) -> Iterator[tuple[Share, list[Batch]]]:
@@ -170,22 +183,23 @@ def settings(options: argparse.Namespace) -> Config:
     )
 
 
-def report(losses: Numbers) -> Numbers:
+def report(names: list[str], losses: Numbers) -> Numbers:
     """Print how far apart the smoothed curves are; return those, one a row."""
     window = min(SMOOTHED_STEPS, len(losses))
     smooth = np.stack([np.convolve(c, np.full(window, 1 / window), "valid") for c in losses.T])
-    fast, float32, bf16 = smooth
+    float32 = smooth[names.index("float32")]
     print(f"float32, mean of {window} steps: from {float32[0]:.4f} to {float32[-1]:.4f}")
-    for name, curve in (("transduce", fast), ("bf16", bf16)):
-        apart = curve - float32
-        print(
-            f"{name} − float32 of such means: at most ±{np.abs(apart).max():.1e}, "
-            f"on average ±{np.abs(apart).mean():.1e}, with its sign {apart.mean():+.1e}"
-        )
+    for name, curve in zip(names, smooth, strict=True):
+        if name != "float32":
+            apart = curve - float32
+            print(
+                f"{name} − float32 of such means: at most ±{np.abs(apart).max():.1e}, "
+                f"on average ±{np.abs(apart).mean():.1e}, with its sign {apart.mean():+.1e}"
+            )
     return smooth
 
 
-def draw(losses: Numbers, smooth: Numbers, path: Path) -> None:
+def draw(names: list[str], losses: Numbers, smooth: Numbers, path: Path) -> None:
     """Draw the curves over each other, and below them the differences of the smoothed ones."""
     from matplotlib.figure import Figure
 
@@ -193,10 +207,10 @@ def draw(losses: Numbers, smooth: Numbers, path: Path) -> None:
     above, below = figure.subplots(2, sharex=True, height_ratios=(2.5, 1))
     made = np.arange(1, len(losses) + 1)
     middles = made[: smooth.shape[1]] + (len(losses) - smooth.shape[1]) / 2
-    for width, (name, colour), curve in zip((3, 1.5, 0.8), CURVES.items(), losses.T, strict=True):
-        above.plot(made, curve, color=colour, linewidth=width, label=name)
-    for name, curve in zip(CURVES, smooth - smooth[1], strict=True):
-        below.plot(middles, curve, color=CURVES[name], linewidth=1.2)
+    for index, (name, curve) in enumerate(zip(names, losses.T, strict=True)):
+        above.plot(made, curve, color=COLOURS[name], linewidth=3 / (1 + index), label=name)
+    for name, curve in zip(names, smooth - smooth[names.index("float32")], strict=True):
+        below.plot(middles, curve, color=COLOURS[name], linewidth=1.2)
     above.set_title("loss, nats a target token", loc="left", fontsize=10.5)
     above.legend(fontsize=9, edgecolor="w")
     title = f"difference to float32, mean of {len(losses) - smooth.shape[1] + 1} steps"
@@ -209,7 +223,7 @@ def draw(losses: Numbers, smooth: Numbers, path: Path) -> None:
 
 
 def main() -> None:
-    """Train all three, then compare."""
+    """Train all, then compare."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--src", type=Path, required=True)
     parser.add_argument("--tgt", type=Path, required=True)
@@ -220,7 +234,9 @@ def main() -> None:
     parser.add_argument("--batch-tokens", type=int, default=8192, help="on either side")
     parser.add_argument("--steps", type=int, default=500)
     parser.add_argument("--warmup-steps", type=int, default=200)
+    parser.add_argument("--yardsticks", nargs="*", default=["bf16"], choices=["bf16", "regrouped"])
     options = parser.parse_args()
+    options.names = ["transduce", "float32", *options.yardsticks]
     options.out.mkdir(parents=True, exist_ok=True)
     torch.set_float32_matmul_precision("highest")  # no TF32
     with tempfile.TemporaryDirectory() as work:
@@ -231,11 +247,16 @@ def main() -> None:
         print(f"transduce: {machine.device}, {machine.precision}, {how}")
         losses = train(options, config, machine)
     numbered = np.column_stack([np.arange(1, len(losses) + 1), losses])
-    names = ",".join(["step", *CURVES])
-    formats = ["%d", *["%.7g"] * len(CURVES)]
-    csv = options.out / "curves.csv"
-    np.savetxt(csv, numbered, formats, delimiter=",", header=names, comments="")
-    draw(losses, report(losses), options.out / "curves.png")
+    np.savetxt(
+        options.out / "curves.csv",
+        numbered,
+        ["%d", *["%.7g"] * len(options.names)],
+        delimiter=",",
+        header=",".join(["step", *options.names]),
+        comments="",
+    )
+    smooth = report(options.names, losses)
+    draw(options.names, losses, smooth, options.out / "curves.png")
 
 
 if __name__ == "__main__":
