@@ -17,7 +17,9 @@ from transduce.training.machine import Machine, choose_machine
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-    # Advice, not faults: a thread that meets the device for the first time, and exact float32.
+    # Advice, not faults: a thread that meets the device for the first time, exact float32, and what
+    # the compiler itself looks at.
+    pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf"),
     pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS"),
     pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores"),
 ]

@@ -142,8 +142,10 @@ def train_run(
     from transduce.training.run import Request, run
 
     keep_freed_memory()
-    # Advice that torch's compiler gives: the precision is a setting of ours.
+    # Advice that torch's compiler gives: the precision is a setting of ours, and what it looks at
+    # is its own affair.
     warnings.filterwarnings("ignore", message="TensorFloat32 tensor cores")
+    warnings.filterwarnings("ignore", message="The .grad attribute of a Tensor that is not a leaf")
     place = Place(
         rank=int(os.environ.get("RANK", "0")),  # noqa: TID251 - torchrun says it here
         world=int(os.environ.get("WORLD_SIZE", "1")),  # noqa: TID251

@@ -7,7 +7,6 @@ for the host: which sentences are done is looked at one step later.
 """
 
 from collections import OrderedDict
-from contextlib import suppress
 from threading import Lock
 from typing import Generic, NamedTuple
 
@@ -19,6 +18,7 @@ from transduce.decoding.answer import Answer
 from transduce.decoding.beam import Beam, Search
 from transduce.decoding.stop import go_on
 from transduce.models.base import Searchable, State
+from transduce.nn.recording import record
 from transduce.text.special_ids import PAD_ID
 
 SRC_STEP = 8
@@ -146,7 +146,7 @@ class _Recorded(Generic[State]):
     def advance(self) -> None:
         """Do one step."""
         if self._graph is None and self._is_known:
-            self._graph = self._record()
+            self._graph = record(self._step, torch.cuda.Stream())  # type: ignore[no-untyped-call]
         if self._graph is not None:
             self._graph.replay()
         else:
@@ -155,22 +155,6 @@ class _Recorded(Generic[State]):
 
     def _step(self) -> None:
         self.search.advance(reach=self.search.ids.size(2))
-
-    def _record(self) -> torch.cuda.CUDAGraph:
-        graph = torch.cuda.CUDAGraph()
-        aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
-        aside.wait_stream(torch.cuda.current_stream())
-        with torch.cuda.stream(aside):
-            graph.capture_begin(capture_error_mode="thread_local")
-            try:
-                self._step()
-            except BaseException:
-                with suppress(RuntimeError):  # what went wrong first is what matters
-                    graph.capture_end()
-                raise
-            graph.capture_end()
-        torch.cuda.current_stream().wait_stream(aside)
-        return graph
 
 
 class _Flags:

@@ -199,8 +199,8 @@ class MultiHeadAttention(nn.Module):
             linear_joined(rows, *layers).view(rows.size(1), len(layers), self.h, -1)
             for rows, layers in groups
         ]
-        heads = attend_spans(packed, allowed, causal=causal)  # [T, h, d_v]
-        output: Tensor = self.w_o(heads.flatten(1).unsqueeze(0))  # [1, T, d_model]
+        heads = attend_spans(packed, allowed, causal=causal)
+        output: Tensor = self.w_o(heads.flatten(1).unsqueeze(0))
         return output
 
     def _heads(self, x: Tensor, *projections: nn.Linear) -> list[Tensor]:

@@ -7,6 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from transduce.nn.device import kernels_work
 from transduce.nn.packed import PackedLinear
 
 
@@ -69,8 +70,14 @@ def _keep(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> No
 
 def _gradient(ctx: Any, d_output: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     x, weight, output = ctx.saved_tensors
-    d_inner = d_output * (output > 0)
-    return d_inner @ weight, d_inner.t() @ x, d_inner.sum(dim=0)
+    if kernels_work():
+        from transduce.nn.linear_kernels import relu_gradient
+
+        d_inner, d_bias = relu_gradient(d_output, output)
+    else:
+        d_inner = d_output * (output > 0)
+        d_bias = d_inner.sum(dim=0)
+    return d_inner @ weight, d_inner.t() @ x, d_bias.to(d_inner.dtype)
 
 
 _differentiable_linear_relu.register_autograd(_gradient, setup_context=_keep)

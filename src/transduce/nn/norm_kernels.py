@@ -13,8 +13,10 @@ import triton
 import triton.language as tl
 from torch import Tensor, nn
 
-ELEMENTS, GRADIENT_ELEMENTS, WARPS = 2048, 4096, 4
+ELEMENTS, GRADIENT_ELEMENTS, WARPS = 2048, 2048, 4
 """What a program holds at a time."""
+TURNS = 8
+"""How often a program of the gradient does so: what it sums over the rows it writes once."""
 
 
 def drop_add_norm(x: Tensor, y: Tensor, norm: nn.LayerNorm, *, p_drop: float) -> Tensor:
@@ -47,7 +49,7 @@ def _join(
         epsilon,
         *_dropout(p_drop),
         width=width,
-        block=triton.next_power_of_2(width),
+        block=_block(width),
         rows=rows,
     )
     return out, sums, means, scales, seed
@@ -86,8 +88,9 @@ def _gradient(
         sums.numel() // width,
         *_dropout(p_drop),
         width=width,
-        block=triton.next_power_of_2(width),
+        block=_block(width),
         rows=_rows_at_a_time(width, GRADIENT_ELEMENTS),
+        turns=TURNS,
         num_warps=WARPS,
     )
     return d_x, d_y, parts
@@ -123,19 +126,24 @@ def _room(y: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
 
 def _gradient_room(sums: Tensor, x_dtype: torch.dtype) -> tuple[Tensor, Tensor, Tensor]:
     width = sums.size(-1)
-    rows = _rows_at_a_time(width, GRADIENT_ELEMENTS)
+    rows = _rows_at_a_time(width, GRADIENT_ELEMENTS) * TURNS
     programs = -(-sums.numel() // width // rows)
     parts = sums.new_empty(2, programs, width, dtype=torch.float32)
     return sums.new_empty(sums.shape, dtype=x_dtype), sums.new_empty(sums.shape), parts
 
 
 def _rows_at_a_time(width: int, elements: int) -> int:
-    return max(1, elements // int(triton.next_power_of_2(width)))
+    return max(1, elements // _block(width))
+
+
+def _block(width: int) -> int:
+    return max(2, int(triton.next_power_of_2(width)))
 
 
 def _dropout(p_drop: float) -> tuple[int, float]:
-    """Return which of 2^24 draws drop an element, and what the others are scaled by."""
-    return round(p_drop * 2**24), 1 / (1 - p_drop)
+    """Return which of 2^16 draws drop an element, and what the others are scaled by."""
+    dropped = min(round(p_drop * 2**16), 2**16 - 1)
+    return dropped, 2**16 / (2**16 - dropped)
 
 
 @triton.jit
@@ -159,9 +167,9 @@ def _forward(
 ):
     row = tl.program_id(0) * rows + tl.arange(0, rows)
     column = tl.arange(0, block)
-    at = row[:, None] * width + column[None, :]
+    at = row[:, None].to(tl.int64) * width + column[None, :]
     mask = (row < count)[:, None] & (column < width)[None, :]
-    kept = _kept(at, tl.load(seed_pointer), dropped)
+    kept = _kept(row, block, tl.load(seed_pointer), dropped)
     y = tl.load(y_pointer + at, mask=mask, other=0.0).to(tl.float32)
     total = tl.load(x_pointer + at, mask=mask, other=0.0).to(tl.float32)
     total += tl.where(kept, y * scale_up, 0.0)
@@ -194,37 +202,50 @@ def _backward(
     width: tl.constexpr,
     block: tl.constexpr,
     rows: tl.constexpr,
+    turns: tl.constexpr,
 ):
     program, programs = tl.program_id(0), tl.num_programs(0)
-    row = program * rows + tl.arange(0, rows)
     column = tl.arange(0, block)
-    is_row, is_column = row < count, column < width
-    at = row[:, None] * width + column[None, :]
-    mask = is_row[:, None] & is_column[None, :]
-    d_out = tl.load(d_out_pointer + at, mask=mask, other=0.0).to(tl.float32)
-    total = tl.load(sums_pointer + at, mask=mask, other=0.0).to(tl.float32)
+    is_column = column < width
     gain = tl.load(gain_pointer + column, mask=is_column, other=0.0).to(tl.float32)
-    mean = tl.load(means_pointer + row, mask=is_row, other=0.0)
-    scale = tl.load(scales_pointer + row, mask=is_row, other=0.0)
-    normal = tl.where(mask, (total - mean[:, None]) * scale[:, None], 0.0)
-    d_normal = d_out * gain[None, :]
-    along = tl.sum(d_normal * normal, 1) / width
-    level = tl.sum(d_normal, 1) / width
-    d_sum = (d_normal - level[:, None] - normal * along[:, None]) * scale[:, None]
-    d_y = tl.where(_kept(at, tl.load(seed_pointer), dropped), d_sum * scale_up, 0.0)
-    tl.store(d_x_pointer + at, d_sum.to(d_x_pointer.dtype.element_ty), mask=mask)
-    tl.store(d_y_pointer + at, d_y.to(d_y_pointer.dtype.element_ty), mask=mask)
+    d_gain = tl.zeros([rows, block], tl.float32)
+    d_bias = tl.zeros([rows, block], tl.float32)
+    for turn in range(turns):
+        row = (program * turns + turn) * rows + tl.arange(0, rows)
+        is_row = row < count
+        at = row[:, None].to(tl.int64) * width + column[None, :]
+        mask = is_row[:, None] & is_column[None, :]
+        d_out = tl.load(d_out_pointer + at, mask=mask, other=0.0).to(tl.float32)
+        total = tl.load(sums_pointer + at, mask=mask, other=0.0).to(tl.float32)
+        mean = tl.load(means_pointer + row, mask=is_row, other=0.0)
+        scale = tl.load(scales_pointer + row, mask=is_row, other=0.0)
+        normal = tl.where(mask, (total - mean[:, None]) * scale[:, None], 0.0)
+        d_normal = d_out * gain[None, :]
+        along = tl.sum(d_normal * normal, 1) / width
+        level = tl.sum(d_normal, 1) / width
+        d_sum = (d_normal - level[:, None] - normal * along[:, None]) * scale[:, None]
+        kept = _kept(row, block, tl.load(seed_pointer), dropped)
+        d_y = tl.where(kept, d_sum * scale_up, 0.0)
+        tl.store(d_x_pointer + at, d_sum.to(d_x_pointer.dtype.element_ty), mask=mask)
+        tl.store(d_y_pointer + at, d_y.to(d_y_pointer.dtype.element_ty), mask=mask)
+        d_gain += d_out * normal
+        d_bias += d_out
     parts_pointer += program * width + column
-    tl.store(parts_pointer, tl.sum(d_out * normal, 0), mask=is_column)
-    tl.store(parts_pointer + programs * width, tl.sum(d_out, 0), mask=is_column)
+    tl.store(parts_pointer, tl.sum(d_gain, 0), mask=is_column)
+    tl.store(parts_pointer + programs * width, tl.sum(d_bias, 0), mask=is_column)
 
 
 @triton.jit
-def _kept(place, seed, dropped):
-    """Draw for each place whether it is kept: the same for the same seed."""
-    draw = _mixed(place.to(tl.uint32) ^ seed.to(tl.uint32))
-    draw = _mixed(draw + (seed >> 31).to(tl.uint32))
-    return (draw >> 8).to(tl.int32) >= dropped
+def _kept(row, block: tl.constexpr, seed, dropped):
+    """Draw for each place of some rows whether it is kept: the same for the same seed.
+
+    One draw of 32 bits serves two neighbours.
+    """
+    half: tl.constexpr = block // 2
+    key = _mixed(seed.to(tl.uint32) ^ _mixed((seed >> 31).to(tl.uint32)))
+    pair = row[:, None].to(tl.uint32) * half + tl.arange(0, half)[None, :].to(tl.uint32)
+    draw = _mixed(pair ^ key)
+    return tl.interleave((draw >> 16).to(tl.int32), (draw & 0xFFFF).to(tl.int32)) >= dropped
 
 
 @triton.jit

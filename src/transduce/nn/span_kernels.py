@@ -28,7 +28,9 @@ class Tile(NamedTuple):
 TILE, GRADIENT_TILE = Tile(64, 32, 4, 3), Tile(16, 16, 1, 3)
 """The fastest of a dozen on an H200, with sentences of 34 tokens on average."""
 SMALL_TILE = Tile(16, 16, 1, 1)
-"""For float32, which no tensor core multiplies exactly: a large tile takes minutes to compile."""
+"""For float32, which no tensor core multiplies exactly: a large tile takes minutes to compile. And
+for wide heads, of which a large tile is more than a multiprocessor can hold."""
+WIDE = 128
 
 
 def attend_spans(packed: list[Tensor], spans: Spans, *, causal: bool) -> Tensor:  # [T, h, d_v]
@@ -54,7 +56,7 @@ def _attend(
     """Return the context, and the logarithm of each softmax's sum for the gradient."""
     q, k, v = _unpacked(packed)
     out, log_sums = _room(packed)
-    tile = _tile(q, TILE)
+    tile = _tile(q, v, TILE)
     _forward[(triton.cdiv(q.size(0), tile.queries), q.size(1))](
         q,
         k,
@@ -92,7 +94,7 @@ def _attend_gradient(
     d_packed = _gradient_room(packed)
     (q, k, v), (d_q, d_k, d_v) = _unpacked(packed), _unpacked(d_packed)
     deltas = torch.empty_like(log_sums)
-    tile = _tile(q, GRADIENT_TILE)
+    tile = _tile(q, v, GRADIENT_TILE)
     shape = _shape(q, v, tile, causal=causal)
     scale = 1 / math.sqrt(q.size(2))
     _gradient_of_queries[(triton.cdiv(q.size(0), tile.queries), q.size(1))](
@@ -175,8 +177,9 @@ def _strides(*tensors: Tensor) -> list[int]:
     return [step for tensor in tensors for step in tensor.stride()[:2]]
 
 
-def _tile(q: Tensor, tile: Tile) -> Tile:
-    return SMALL_TILE if q.dtype == torch.float32 else tile
+def _tile(q: Tensor, v: Tensor, tile: Tile) -> Tile:
+    is_wide = max(q.size(2), v.size(2)) > WIDE
+    return SMALL_TILE if is_wide or q.dtype == torch.float32 else tile
 
 
 def _shape(q: Tensor, v: Tensor, tile: Tile, *, causal: bool) -> dict[str, Any]:

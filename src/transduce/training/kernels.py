@@ -5,6 +5,8 @@ operation is a kernel of its own. Here it is read twice, the second time while i
 written once.
 """
 
+import math
+
 import torch
 import triton
 import triton.language as tl
@@ -13,6 +15,7 @@ from torch import Tensor
 from transduce.text.special_ids import PAD_ID
 
 BLOCK, WARPS = 4096, 8
+LOG2_E = tl.constexpr(math.log2(math.e))
 FAR = 64.0
 """Logits may exceed the anchor of a sum of exponentials by so much before another is taken."""
 
@@ -78,12 +81,15 @@ def _compare(
     tl.store(nll_pointer + row, tl.where(is_real, nll, 0.0))
     tl.store(loss_pointer + row, tl.where(is_real, loss, 0.0))
     if differentiate:
-        for start in range(0, v, block):
-            at = start + tl.arange(0, block)
-            z = tl.load(logits_pointer + at, mask=at < v, other=0.0).to(tl.float32)
-            aim = tl.where(at == y, 1 - eps_ls, 0.0) + eps_ls / v
-            d_z = tl.where(is_real, tl.exp(z - log_sum) - aim, 0.0)
-            tl.store(logits_pointer + at, d_z.to(logits_pointer.dtype.element_ty), mask=at < v)
+        # Padding weighs nothing: its exponentials are 0, and so is what is taken off them.
+        height = tl.where(is_real, log_sum, float("inf"))
+        spread = tl.where(is_real, eps_ls / v, 0.0)
+        for start in range(0, v // block * block, block):
+            _differentiate(logits_pointer, start, height, spread, v, block, is_last=False)
+        _differentiate(logits_pointer, v // block * block, height, spread, v, block, is_last=True)
+        tl.debug_barrier()  # the target's is written again, with what it aims at
+        d_y = _exp(z_y - height) - spread - tl.where(is_real, 1 - eps_ls, 0.0)
+        tl.store(logits_pointer + y, d_y.to(logits_pointer.dtype.element_ty))
 
 
 @triton.jit
@@ -96,10 +102,37 @@ def _sums(logits_pointer, anchor, v: tl.constexpr, block: tl.constexpr):
     largest = tl.full([block], float("-inf"), tl.float32)
     total = tl.zeros([block], tl.float32)
     z_sum = tl.zeros([block], tl.float32)
-    for start in range(0, v, block):
-        at = start + tl.arange(0, block)
-        z = tl.load(logits_pointer + at, mask=at < v, other=float("-inf")).to(tl.float32)
+    for start in range(0, v // block * block, block):
+        z = tl.load(logits_pointer + start + tl.arange(0, block)).to(tl.float32)
         largest = tl.maximum(largest, z)
-        total += tl.exp(z - anchor)
-        z_sum += tl.where(at < v, z, 0.0)
+        total += _exp(z - anchor)
+        z_sum += z
+    at = v // block * block + tl.arange(0, block)
+    z = tl.load(logits_pointer + at, mask=at < v, other=float("-inf")).to(tl.float32)
+    largest = tl.maximum(largest, z)
+    total += _exp(z - anchor)
+    z_sum += tl.where(at < v, z, 0.0)
     return tl.max(largest, 0), tl.sum(total, 0), tl.sum(z_sum, 0)
+
+
+@triton.jit
+def _differentiate(
+    logits_pointer,
+    start,
+    height,
+    spread,
+    v: tl.constexpr,
+    block: tl.constexpr,
+    is_last: tl.constexpr,
+):
+    """Turn a block of logits into exp(z − height) − spread; the last one may be partly full."""
+    at = start + tl.arange(0, block)
+    mask = at < v if is_last else None
+    z = tl.load(logits_pointer + at, mask=mask).to(tl.float32)
+    d_z = _exp(z - height) - spread
+    tl.store(logits_pointer + at, d_z.to(logits_pointer.dtype.element_ty), mask=mask)
+
+
+@triton.jit
+def _exp(x):
+    return tl.exp2(x * LOG2_E)

@@ -49,9 +49,11 @@ class Learner:
         self._loss = torch.zeros((), device=machine.device)
         self._recorded: dict[tuple[int, ...], Recorded] = {}
         self._update: Callable[[], Tensor] = self._take_step
+        self._aside: torch.cuda.Stream | None = None  # where a step is recorded
         if machine.records:
             model.compile_parts()
-            self._update = Recorded(self._take_step)
+            self._aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+            self._update = Recorded(self._take_step, self._aside)
 
     def step(self, share: Share, *, number: int, rate: float, processes: Processes) -> Made:
         """Learn from what all processes take in this step, as if it were one batch.
@@ -64,6 +66,14 @@ class Learner:
         processes.sum(self._gradients.flat)
         set_rate(self.optimiser, rate)
         return Made(*self._update().unbind())
+
+    def dev_loss(self, batches: list[Batch], processes: Processes) -> float:
+        """Score the model; recordings hold memory, and must go where it does not suffice."""
+        try:
+            return dev_loss(self.model, self._split(batches), self._machine, processes)
+        except torch.OutOfMemoryError:
+            self._make_room()
+        return dev_loss(self.model, self._split(batches), self._machine, processes)
 
     def _gradient_in_memory(self, share: Share, number: int, processes: Processes) -> None:
         """Compute the gradient; where memory does not suffice, in smaller pieces from now on."""
@@ -78,9 +88,7 @@ class Learner:
                         "choose a smaller model or lower model.max_positions"
                     ) from full
                 self.max_tokens = largest // 2
-            self._recorded.clear()
-            if self._machine.device.type == "cuda":
-                torch.cuda.empty_cache()
+            self._make_room()
 
     def _gradient(self, share: Share, number: int, processes: Processes) -> None:
         self._gradients.flat.zero_()
@@ -95,13 +103,13 @@ class Learner:
 
     def _learn_from(self, batch: Batch) -> Tensor:
         """Add a batch's part to the gradient; return its part of the loss."""
-        if batch.layout is None or not self._machine.records:
+        if batch.layout is None or self._aside is None:
             placed = batch.to(self._machine.device)
             with self._machine.eagerly():
                 return self._backward(placed.src, placed.tgt_in, placed.tgt_out, placed.layout)
         shape = (batch.src.size(1), batch.tgt_out.size(1))
         if shape not in self._recorded:
-            self._recorded[shape] = Recorded(self._backward_of_row)
+            self._recorded[shape] = Recorded(self._backward_of_row, self._aside)
         bounds = (batch.layout.src, batch.layout.tgt)
         return self._recorded[shape](batch.src, batch.tgt_in, batch.tgt_out, *bounds)
 
@@ -123,9 +131,20 @@ class Learner:
         return mean.detach()
 
     def _pieces(self, share: Share) -> list[Batch]:
+        return self._split(share.batches)
+
+    def _split(self, batches: list[Batch]) -> list[Batch]:
         if self.max_tokens is None:
-            return share.batches
-        return [piece for batch in share.batches for piece in batch.split(self.max_tokens)]
+            return batches
+        return [piece for batch in batches for piece in batch.split(self.max_tokens)]
+
+    def _make_room(self) -> None:
+        """Give back the memory of what was recorded, and what was compiled for its shapes."""
+        self._recorded.clear()
+        if self._aside is not None:
+            torch.compiler.reset()
+        if self._machine.device.type == "cuda":
+            torch.cuda.empty_cache()
 
     def _take_step(self) -> Tensor:
         """Take the step unless the guard forbids it; return what there is to tell."""

@@ -26,7 +26,7 @@ from transduce.training.events import (
     Tell,
     WentBack,
 )
-from transduce.training.learner import Learner, Made, dev_loss
+from transduce.training.learner import Learner, Made
 from transduce.training.machine import Machine
 from transduce.training.optimiser import moments, overwrite
 from transduce.training.schedule import Spent, learning_rate, share_spent
@@ -290,7 +290,7 @@ class _Run:
     def score(self) -> None:
         """Score the development set, and write that down with the checkpoint of this step."""
         setup = self._setup
-        loss = dev_loss(setup.model, setup.dev_batches, setup.machine, setup.processes)
+        loss = self._learner.dev_loss(setup.dev_batches, setup.processes)
         translated = setup.evaluate(setup.model) if setup.processes.is_first else None
         self._unseen = _Unseen()
         self.is_interrupted = setup.processes.from_first(setup.stopped())

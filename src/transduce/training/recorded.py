@@ -5,6 +5,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor
 
+from transduce.nn.recording import record
+
 
 class Recorded:
     """A function of tensors of always the same shapes, called often.
@@ -14,12 +16,13 @@ class Recorded:
     stay where it is.
     """
 
-    def __init__(self, function: Callable[..., Tensor]) -> None:
+    def __init__(self, function: Callable[..., Tensor], aside: torch.cuda.Stream) -> None:
+        """Take the function, and a stream to record it on."""
         self._function = function
+        self._aside = aside
         self._graph: torch.cuda.CUDAGraph | None = None
         self._inputs: tuple[Tensor, ...] = ()
         self._output: Tensor | None = None
-        self._aside = torch.cuda.Stream()  # type: ignore[no-untyped-call]
 
     def __call__(self, *inputs: Tensor) -> Tensor:
         """Compute; the inputs may still lie in pinned memory."""
@@ -44,7 +47,7 @@ class Recorded:
     def _record(self) -> torch.cuda.CUDAGraph:
         torch.cuda.synchronize()
         torch.cuda.empty_cache()  # a recording has memory of its own
-        graph = torch.cuda.CUDAGraph()
-        with torch.cuda.graph(graph, stream=self._aside, capture_error_mode="thread_local"):
-            self._output = self._function(*self._inputs)
-        return graph
+        return record(self._compute, self._aside)
+
+    def _compute(self) -> None:
+        self._output = self._function(*self._inputs)
