@@ -11,7 +11,8 @@ real source and target tokens alone. Each contender runs in its own process, wit
 its user would have. They take turns, so that a noisy machine disturbs all alike; a turn's time is
 its median over the rounds. On the CPU a turn is one batch, and beside it stands the time of all
 threads of the process together, which says what a step costs where others use the machine too. On a
-CUDA device a turn is all batches without a pause, all compute in bfloat16, and each speed is also
+CUDA device a turn is all batches without a pause, after all of them once without a clock, which
+takes back the memory that was left to the others; all compute in bfloat16, and each speed is also
 given as a share of the rate at which the device multiplies large matrices in the same run.
 """
 
@@ -48,7 +49,7 @@ from transduce.training.memory import keep_freed_memory
 
 EPS_LS, RATE = 0.1, 1e-4
 WARM_UP = 2
-"""Rounds that do not count: the first compiles, the second records."""
+"""Rounds that do not count: what is compiled or recorded is so in the first."""
 CONTENDERS = {
     "cpu": ["transduce", "nn.Transformer", "MarianMT"],
     "cuda": [
@@ -205,17 +206,28 @@ def serve(options: argparse.Namespace) -> None:
     torch.set_num_threads(options.threads)
     shares = taken(options, in_rows=options.contender == "transduce" and options.device == "cuda")
     step = contender(options.contender, settings(options))
-    per_turn = len(shares) if options.device == "cuda" else 1
+    on_cuda = options.device == "cuda"
+    per_turn = len(shares) if on_cuda else 1
     turns = [shares[at : at + per_turn] for at in range(0, len(shares), per_turn)]
     for number, _ in enumerate(sys.stdin):
         turn = turns[number % len(turns)]
-        start, cpu_start = time.perf_counter(), time.process_time()
-        for share in turn:
-            step(share)
-        if options.device == "cuda":
-            torch.cuda.synchronize()
+        if on_cuda:
+            take(turn, step)
+        seconds, cpu_seconds = take(turn, step)
+        if on_cuda:
+            torch.cuda.empty_cache()
         tokens = sum(share.src_tokens + share.tgt_tokens for share in turn)
-        print(time.perf_counter() - start, time.process_time() - cpu_start, tokens, flush=True)
+        print(seconds, cpu_seconds, tokens, flush=True)
+
+
+def take(turn: list[Share], step: Step) -> tuple[float, float]:
+    """Train on some batches; return seconds and CPU seconds."""
+    start, cpu_start = time.perf_counter(), time.process_time()
+    for share in turn:
+        step(share)
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return time.perf_counter() - start, time.process_time() - cpu_start
 
 
 def taken(options: argparse.Namespace, *, in_rows: bool) -> list[Share]:
