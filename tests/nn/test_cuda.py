@@ -38,7 +38,7 @@ def assert_same(ours: Tensor, theirs: Tensor, inputs: list[Tensor], exact: list[
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
-@pytest.mark.parametrize("width", [16, 24, 64, 128, 512])
+@pytest.mark.parametrize("width", [16, 24, 64, 128])
 @pytest.mark.parametrize("kind", ["src", "tgt", "cross"])
 @pytest.mark.parametrize("together", [True, False])
 def test_attention_along_a_row_is_attention_under_a_mask(

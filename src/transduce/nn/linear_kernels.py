@@ -17,7 +17,7 @@ class Tile(NamedTuple):
     num_warps: int
 
 
-TILE = Tile(8, 256, 16, 4)
+TILE = Tile(8, 256, 16, 2)
 
 
 def relu_gradient(d_output: Tensor, output: Tensor) -> tuple[Tensor, Tensor]:

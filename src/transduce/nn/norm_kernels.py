@@ -13,9 +13,9 @@ import triton
 import triton.language as tl
 from torch import Tensor, nn
 
-ELEMENTS, GRADIENT_ELEMENTS, WARPS = 2048, 2048, 4
+ELEMENTS, GRADIENT_ELEMENTS, WARPS = 2048, 1024, 2
 """What a program holds at a time."""
-TURNS = 8
+TURNS = 16
 """How often a program of the gradient does so: what it sums over the rows it writes once."""
 
 

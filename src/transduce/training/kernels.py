@@ -14,7 +14,7 @@ from torch import Tensor
 
 from transduce.text.special_ids import PAD_ID
 
-BLOCK, WARPS = 4096, 8
+BLOCK, WARPS = 4096, 16
 LOG2_E = tl.constexpr(math.log2(math.e))
 FAR = 64.0
 """Logits may exceed the anchor of a sum of exponentials by so much before another is taken."""
