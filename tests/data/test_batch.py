@@ -3,9 +3,10 @@ import threading
 import numpy as np
 import pytest
 import torch
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tests.drawing import seeds
 from transduce.data.batch import Batch
 from transduce.data.batching import Room
 from transduce.data.loader import AHEAD, Loader
@@ -162,26 +163,100 @@ def test_a_split_row_is_the_same_sentences_within_the_budget(
     chosen = data.draw(st.lists(st.integers(0, len(src) - 1), min_size=1, max_size=9))
     whole = Batch.in_row(store, np.array(chosen, dtype=np.int64), Room(128, 128))
     pieces = whole.split(max_tokens)
-    assert [row for piece in pieces for row in sentences_of(piece)] == sentences_of(whole)
-    longest = max(max(len(row) + 1 for row in pair) for pair in sentences_of(whole))
+    found = [pair for piece in pieces for pair in sentences_of(piece)]
+    assert sorted(found) == sorted(sentences_of(whole))
     for piece in pieces:
-        assert max(piece.src.numel(), piece.tgt_out.numel()) <= max(max_tokens, longest)
-        assert piece.is_one_pair == (len(sentences_of(piece)) == 1)
+        width = max(piece.src.numel(), piece.tgt_out.numel())
+        assert width <= max_tokens or piece.is_one_pair
+        assert not piece.is_one_pair or len(sentences_of(piece)) == 1
 
 
-@given(drawn=stores(), world=st.integers(1, 4), per_step=st.integers(1, 3))
-def test_rows_of_all_processes_hold_every_pair_once(
-    drawn: tuple[Store, list[list[int]], list[list[int]]], world: int, per_step: int
+def lengthy(pairs: int, *, longest: int = 250, seed: int = 0) -> Store:
+    """Draw lengths like those of parliament's debates; the last pair is the longest."""
+    dice = np.random.default_rng(seed)
+    src = dice.gamma(2.2, 12.0, pairs).clip(1, 250)
+    tgt = (src * dice.normal(1.1, 0.2, pairs)).clip(1, 250)
+    src_side, tgt_side = (
+        side([[5 + pair] * int(n) for pair, n in enumerate([*some[1:], longest])])
+        for some in (src, tgt)
+    )
+    return Store(src_side, tgt_side, {"source_ends": [pairs]})
+
+
+def tokens(batches: list[Batch]) -> int:
+    return sum(batch.src_tokens + batch.tgt_tokens for batch in batches)
+
+
+def width(batches: list[Batch]) -> int:
+    return sum(batch.src.numel() + batch.tgt_out.numel() for batch in batches)
+
+
+def shapes(batches: list[Batch]) -> set[tuple[int, int]]:
+    return {(batch.src.size(1), batch.tgt_out.size(1)) for batch in batches}
+
+
+@pytest.mark.parametrize("parts", [2, 3, 8])
+def test_the_pieces_of_rows_have_one_shape_and_little_padding(parts: int) -> None:
+    [*rows, _] = Loader(lengthy(3_000), max_tokens=8_192, in_rows=True).batches(0)
+    pieces = [piece for row in rows for piece in row.split(8_192 // parts)]
+    assert len(shapes(pieces)) == 1
+    assert tokens(pieces) > 0.9 * width(pieces)
+
+
+@settings(max_examples=20)
+@given(
+    seed=seeds,
+    longest=st.integers(1, 2_000),
+    max_tokens=st.integers(1, 2_000),
+    world=st.integers(1, 9),
+    per_step=st.integers(1, 5),
+)
+def test_rows_of_all_processes_hold_every_pair_once_in_few_shapes(
+    seed: int, longest: int, max_tokens: int, world: int, per_step: int
 ) -> None:
-    store, src, tgt = drawn
+    store = lengthy(200, longest=longest, seed=seed)
     loaders = [
-        Loader(store, max_tokens=64, rank=rank, world=world, per_step=per_step, in_rows=True)
+        Loader(store, max_tokens, rank=rank, world=world, per_step=per_step, in_rows=True)
         for rank in range(world)
     ]
-    found = [
-        pair for loader in loaders for batch in loader.batches(0) for pair in sentences_of(batch)
+    found: set[tuple[int, int]] = set()
+    for epoch in range(2):
+        batches = [batch for loader in loaders for batch in loader.batches(epoch)]
+        pairs = [(src[0], tgt[0]) for batch in batches for src, tgt in sentences_of(batch)]
+        assert sorted(pairs) == [(5 + pair, 5 + pair) for pair in range(200)]
+        found |= shapes(batches)
+    assert len(found) <= 2
+
+
+@pytest.mark.parametrize(
+    ("world", "per_step", "max_tokens"),
+    [(2, 1, 8_192), (8, 3, 4_096), (3, 2, 4_096), (8, 1, 4_096)],
+)
+def test_processes_that_share_batches_take_one_full_row_each(
+    world: int, per_step: int, max_tokens: int
+) -> None:
+    """Whoever has less waits for the one that has most."""
+    store = lengthy(3_000)
+    loaders = [
+        Loader(store, max_tokens, per_step=per_step, rank=rank, world=world, in_rows=True)
+        for rank in range(world)
     ]
-    assert sorted(found) == sorted(zip(src, tgt, strict=True))
+    [*steps, _] = zip(*(loader.steps(0) for loader in loaders), strict=True)
+    taken = [[share.batches for share in step] for step in steps]
+    everything = [batch for step in taken for batches in step for batch in batches]
+    assert len(shapes(everything)) == 1
+    waited_for = sum(world * max(width(batches) for batches in step) for step in taken)
+    assert tokens(everything) > 0.8 * waited_for
+
+
+def test_a_long_pair_enlarges_no_other_row() -> None:
+    usual, other = (
+        list(Loader(lengthy(3_000, longest=longest), 1_024, in_rows=True).batches(0))
+        for longest in (250, 2_000)
+    )
+    [alone] = [batch for batch in other if shapes([batch]) != shapes(usual)]
+    assert alone.src_tokens == alone.tgt_tokens == 2_001
+    assert len(other) <= len(usual) + 2
 
 
 @given(drawn=stores(), max_length=st.integers(1, 13))

@@ -4,13 +4,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from transduce.data.batching import ROOM_STEP, Lengths, Plan, Room
+from transduce.data.batching import ROOM_STEP, Lengths, Plan, Room, deal
 
 
 @st.composite
-def corpora(draw: st.DrawFn) -> tuple[Lengths, Lengths]:
+def corpora(draw: st.DrawFn, *, longest: int = 40) -> tuple[Lengths, Lengths]:
     count = draw(st.integers(1, 200))
-    lengths = st.lists(st.integers(1, 40), min_size=count, max_size=count)
+    lengths = st.lists(st.integers(1, longest), min_size=count, max_size=count)
     return np.array(draw(lengths)), np.array(draw(lengths))
 
 
@@ -173,7 +173,7 @@ def test_the_more_sentences_the_less_padding(count: int, most: float) -> None:
     assert padding < most
 
 
-@given(corpus=corpora(), max_tokens=st.integers(1, 500), epoch=st.integers(0, 99))
+@given(corpus=corpora(longest=200), max_tokens=st.integers(1, 500), epoch=st.integers(0, 99))
 def test_rows_hold_every_sentence_once_and_keep_to_their_room(
     corpus: tuple[Lengths, Lengths], max_tokens: int, epoch: int
 ) -> None:
@@ -182,21 +182,28 @@ def test_rows_hold_every_sentence_once_and_keep_to_their_room(
     batches = [epoch_plan.batch(index) for index in range(len(epoch_plan))]
     assert sorted(np.concatenate(batches).tolist()) == list(range(corpus[0].size))
     for batch, following in zip(batches, [*batches[1:], None], strict=True):
-        for side, most in zip(corpus, room, strict=True):
-            assert side[batch].sum() <= most
+        assert batch.size == 1 or room.holds(*(side[batch] for side in corpus))
         if following is not None:  # one more would not have fitted
             both = [side[batch].sum() + side[following[0]] for side in corpus]
             assert both[0] > room.src or both[1] > room.tgt
 
 
-@given(corpus=corpora(), max_tokens=st.integers(1, 500))
-def test_a_room_is_within_the_budget_unless_a_sentence_needs_more(
+@given(corpus=corpora(longest=200), max_tokens=st.integers(1, 500))
+def test_a_room_is_within_the_budget_however_long_a_sentence_is(
     corpus: tuple[Lengths, Lengths], max_tokens: int
 ) -> None:
     room = Room.within(max_tokens, *corpus)
-    for side, most in zip(corpus, room, strict=True):
-        assert most % ROOM_STEP == 0
-        assert side.max() <= most <= max(ROOM_STEP, max_tokens, side.max() + ROOM_STEP - 1)
+    assert all(most % ROOM_STEP == 0 for most in room)
+    assert max(room) == max(ROOM_STEP, max_tokens // ROOM_STEP * ROOM_STEP)
+
+
+@given(corpus=corpora(longest=200), room=st.builds(Room, st.integers(1, 500), st.integers(1, 500)))
+def test_sentences_are_dealt_once_to_rows_that_have_room(
+    corpus: tuple[Lengths, Lengths], room: Room
+) -> None:
+    rows = deal(*corpus, room)
+    assert sorted(np.concatenate(rows).tolist()) == list(range(corpus[0].size))
+    assert all(row.size == 1 or room.holds(*(side[row] for side in corpus)) for row in rows)
 
 
 def test_rows_of_like_sides_are_nearly_full() -> None:

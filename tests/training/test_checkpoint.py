@@ -63,6 +63,7 @@ progresses = st.builds(
     epoch=counts,
     batches_done=counts,
     epoch_batches=counts,
+    in_rows=st.booleans(),
     tokens=counts,
     seconds=st.floats(0, 1e9),
     best_loss=st.none() | st.floats(0, 100),
@@ -208,6 +209,16 @@ def test_bytes_that_are_no_text_are_a_damaged_state(two: Checkpoints) -> None:
     (two.folder / "step-000000000016" / "state.json").write_bytes(b"\xff\xfe{}")
     with pytest.raises(InputError, match="is damaged"):
         two.newest()
+
+
+def test_one_from_before_there_were_rows_is_of_padded_batches(two: Checkpoints) -> None:
+    path = two.folder / "step-000000000016" / "state.json"
+    state = json.loads(path.read_text())
+    del state["progress"]["in_rows"]
+    path.write_text(json.dumps(state))
+    newest = two.newest()
+    assert newest is not None
+    assert newest.progress == Progress(step=16, in_rows=False)
 
 
 def test_another_format_is_said_to_be_another_versions(two: Checkpoints) -> None:

@@ -103,6 +103,31 @@ def test_stopped_and_taken_up_is_the_same_run(stops: list[int], tmp_path: Path) 
             assert all(torch.equal(first[name], second[name]) for name in first)
 
 
+@pytest.mark.parametrize("in_rows", [True, False])
+def test_an_epoch_that_was_begun_keeps_its_batches_on_another_machine(
+    in_rows: bool, tmp_path: Path
+) -> None:
+    """One machine lays sentences end to end, another pads: that must not lose the place."""
+
+    def made(folder: Path, *, in_rows: bool, stop: int, epochs: float) -> Setup:
+        run = setup(folder, config(training={"epochs": epochs}))
+        loader = replace(run.loader, in_rows=in_rows)
+        run = replace(run, loader=loader, stopped=_after(stop - _step(run)))
+        train(run)
+        return run
+
+    whole = made(tmp_path / "whole", in_rows=in_rows, stop=99, epochs=1)
+    made(tmp_path / "parts", in_rows=in_rows, stop=5, epochs=1)
+    moved = made(tmp_path / "parts", in_rows=not in_rows, stop=99, epochs=1)
+    assert same(whole, moved)
+    on = made(tmp_path / "parts", in_rows=not in_rows, stop=99, epochs=1.5)
+    before, after = (run.checkpoints.newest() for run in (whole, on))
+    assert before is not None
+    assert after is not None
+    assert before.progress.in_rows == in_rows
+    assert after.progress.in_rows != in_rows, "the next epoch is as the machine likes it"
+
+
 def test_planted_nan_is_skipped_counted_and_named(tmp_path: Path) -> None:
     calls = iter(range(10**6))
 

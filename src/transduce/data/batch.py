@@ -7,7 +7,6 @@ mathematics.
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from itertools import pairwise
 from typing import Self
 
 import numpy as np
@@ -15,7 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from transduce.data.batching import Indices, Lengths, Room, cut_rows
+from transduce.data.batching import Indices, Lengths, Room, deal
 from transduce.data.store import Sentences, Store
 from transduce.nn.spans import Layout
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID
@@ -62,7 +61,6 @@ class Batch:
         room: Room,
     ) -> Self:
         """Lay out sentences that lie end to end already, and fill up the row."""
-        room = room.at_least(src.size, tgt.size)
         src_rest, tgt_rest = room.src - src.size, room.tgt - tgt.size
         src_row, tgt_row = (
             np.pad(ids, (0, rest), constant_values=PAD_ID)
@@ -84,7 +82,7 @@ class Batch:
         )
 
     def split(self, max_tokens: int) -> list[Self]:
-        """Cut into batches of at most so many padded tokens on either side, or of one sentence."""
+        """Cut into batches of at most so many padded tokens on either side, or of one pair."""
         if self.layout is not None:
             return self._split_row(self.layout, max_tokens)
         longest = max(self.src.size(1), self.tgt_out.size(1))
@@ -110,25 +108,22 @@ class Batch:
         src = _sentences(self.src[0, : self.src_tokens], layout.src)
         tgt = _sentences(self.tgt_out[0, : self.tgt_tokens], layout.tgt)
         src_lengths, tgt_lengths = (np.array([len(ids) for ids in side]) for side in (src, tgt))
-        room = Room(max(max_tokens, src_lengths.max()), max(max_tokens, tgt_lengths.max()))
-        ends = cut_rows(src_lengths, tgt_lengths, room).tolist()
-        return [
-            self._of_ends(
-                np.concatenate(src[start:end]),
-                src_lengths[start:end],
-                np.concatenate(tgt[start:end]),
-                tgt_lengths[start:end],
-                room,
-            )
-            for start, end in pairwise([0, *ends])
-        ]
+        room = Room(self.src.size(1), self.tgt_out.size(1)).cut_to(max_tokens)
+        pieces = []
+        for row in deal(src_lengths, tgt_lengths, room):
+            lengths = src_lengths[row], tgt_lengths[row]
+            src_row, tgt_row = (np.concatenate([side[i] for i in row]) for side in (src, tgt))
+            fitting = room if room.holds(*lengths) else Room(src_row.size, tgt_row.size)
+            pieces.append(self._of_ends(src_row, lengths[0], tgt_row, lengths[1], fitting))
+        return pieces
 
     @property
     def is_one_pair(self) -> bool:
-        """Whether it cannot be cut any further."""
+        """Whether it cannot be cut any further: in a row, not even by what fills it up."""
         if self.layout is None:
             return self.src.size(0) == 1
-        return int(self.layout.src[1, 0]) == self.src_tokens
+        ends = (int(self.layout.src[1, 0]), int(self.layout.tgt[1, 0]))
+        return ends == (self.src.size(1), self.tgt_out.size(1))
 
     def to(self, device: torch.device) -> Self:
         """Copy to a device, without waiting for it."""

@@ -20,6 +20,8 @@ Indices = NDArray[np.int64]
 ROOM_STEP = 64
 SPARE_ROOM = 0.005
 """In a batch of random sentences the shorter side is longer than usual by so much at times."""
+UNEVEN_TOKENS = 16
+"""Where sentences are dealt to rows, the fullest holds so many more than the mean at times."""
 
 
 class Room(NamedTuple):
@@ -32,26 +34,31 @@ class Room(NamedTuple):
     def within(cls, max_tokens: int, src: Lengths, tgt: Lengths) -> Self:
         """Give the side with more tokens the whole budget, the other what it needs beside that.
 
-        Budgets are rounded down, to what GPUs multiply fastest; but every sentence has room.
+        Budgets are rounded down, to what GPUs multiply fastest.
         """
         totals = [int(side.sum(dtype=np.int64)) for side in (src, tgt)]
         budget = max(ROOM_STEP, max_tokens // ROOM_STEP * ROOM_STEP)
-        needed = [
-            max(budget * min(1.0, (1 + SPARE_ROOM) * total / max(totals)), side.max(initial=1))
-            for total, side in zip(totals, (src, tgt), strict=True)
-        ]
-        return cls(*(_rounded(tokens) for tokens in needed))
+        shares = (min(1.0, (1 + SPARE_ROOM) * total / max(1, *totals)) for total in totals)
+        return cls(*(_rounded(max(1, budget * share)) for share in shares))
 
-    def at_least(self, src: int, tgt: int) -> Self:
-        """Grow where that does not suffice; seldom, since each size is prepared for anew."""
-        sizes = zip(self, (src, tgt), strict=True)
-        return type(self)(*(n if tokens <= n else _rounded(tokens) for n, tokens in sizes))
+    @classmethod
+    def of_longest(cls, src: Lengths, tgt: Lengths) -> Self:
+        """Have room for each of these pairs alone."""
+        return cls(*(_rounded(side.max(initial=1)) for side in (src, tgt)))
 
-    def of_piece(self, pieces: int) -> Self:
-        """Give a piece of a row its part of the room, and more, since pieces differ."""
-        if pieces == 1:
-            return self
-        return type(self)(*(_rounded(1.25 * tokens / pieces) for tokens in self))
+    def holds(self, src: Lengths, tgt: Lengths) -> bool:
+        """Whether all of these have room together."""
+        return bool(src.sum() <= self.src and tgt.sum() <= self.tgt)
+
+    def of_piece(self, pieces: float) -> Self:
+        """Have room for one of so many rows that share what lies in this one."""
+        needed = (_rounded(tokens / pieces + UNEVEN_TOKENS) for tokens in self)
+        return type(self)(*map(min, self, needed))
+
+    def cut_to(self, max_tokens: int) -> Self:
+        """Have room for a piece of at most so many tokens on either side."""
+        pieces = math.ceil(max(self) / max(1, max_tokens - UNEVEN_TOKENS))
+        return type(self)(*(min(max_tokens, tokens) for tokens in self.of_piece(pieces)))
 
 
 @dataclass(frozen=True)
@@ -83,9 +90,12 @@ class Plan:
 
     @classmethod
     def of_rows(cls, src: Lengths, tgt: Lengths, room: Room, *, seed: int, epoch: int) -> Self:
-        """Plan batches that fill a row on either side, end to end."""
+        """Plan batches that fill a row on either side, end to end.
+
+        A pair that is longer than that makes a batch of its own, and cuts the one before it short.
+        """
         sentences = np.argsort(noise(src.size, seed, epoch))
-        ends = cut_rows(src[sentences], tgt[sentences], room)
+        ends = _cut_rows(src[sentences], tgt[sentences], room)
         return cls(sentences, np.concatenate(([0], ends)).astype(np.int64))
 
     def of(self, names: Indices) -> Self:
@@ -120,6 +130,21 @@ class Plan:
             )
         ]
         return [pieces[rank]] if pieces[rank].size else []
+
+
+def deal(src: Lengths, tgt: Lengths, room: Room) -> list[Indices]:
+    """Deal sentences to few rows, all about equally full; one longer than the room lies alone."""
+    shares = np.stack([src / room.src, tgt / room.tgt], axis=1)
+    needed = shares.max(axis=1)
+    alone = np.flatnonzero(needed > 1)
+    longest_first = np.argsort(-needed, kind="stable")[alone.size :]
+    sums = (int(side[longest_first].sum()) for side in (src, tgt))
+    rows = max(-(-tokens // most) for tokens, most in zip(sums, room, strict=True))
+    while True:
+        dealt = _dealt(shares.tolist(), longest_first.tolist(), rows)
+        if all(room.holds(src[row], tgt[row]) for row in dealt):
+            return [*dealt, *alone[:, None]]
+        rows += 1
 
 
 def mixed(ends: Sequence[int], weights: Sequence[float], *, seed: int, epoch: int) -> Indices:
@@ -176,19 +201,33 @@ def _rounded(tokens: float) -> int:
     return ROOM_STEP * math.ceil(tokens / ROOM_STEP)
 
 
-def cut_rows(src: Lengths, tgt: Lengths, room: Room) -> Indices:
+def _cut_rows(src: Lengths, tgt: Lengths, room: Room) -> Indices:
     """Find the ends of the longest runs whose sums fit the room on both sides."""
     src_sums, tgt_sums = (np.cumsum(side, dtype=np.int64) for side in (src, tgt))
     ends: list[int] = []
     start = 0
     while start < src.size:
         before = (src_sums[start - 1], tgt_sums[start - 1]) if start else (0, 0)
-        start = min(
+        fitting = min(
             int(np.searchsorted(sums, taken + most, side="right"))
             for sums, taken, most in zip((src_sums, tgt_sums), before, room, strict=True)
         )
+        start = max(start + 1, fitting)
         ends.append(start)
     return np.array(ends, dtype=np.int64)
+
+
+def _dealt(shares: list[list[float]], longest_first: list[int], rows: int) -> list[Indices]:
+    """Deal sentences one by one to the row whose fuller side is then least full."""
+    dealt: list[list[int]] = [[] for _ in range(rows)]
+    full = [(0.0, 0.0)] * rows
+    for sentence in longest_first:
+        src, tgt = shares[sentence]
+        then = [(src_full + src, tgt_full + tgt) for src_full, tgt_full in full]
+        row = min(range(rows), key=lambda row: max(then[row]))
+        full[row] = then[row]
+        dealt[row].append(sentence)
+    return [np.sort(row) for row in dealt]
 
 
 _MASK = 2**64 - 1

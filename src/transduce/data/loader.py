@@ -1,5 +1,6 @@
 """Batches of any epoch from any position on, made ready in the background."""
 
+import math
 from collections.abc import Generator, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,7 +10,7 @@ from threading import Event, Thread
 import numpy as np
 
 from transduce.data.batch import Batch
-from transduce.data.batching import Indices, Plan, Room, mixed
+from transduce.data.batching import Indices, Plan, Room, deal, mixed
 from transduce.data.store import Store
 
 AHEAD = 8
@@ -46,23 +47,13 @@ class Loader:
         """Plan an epoch; ends of sentences count as tokens."""
         ends = self.store.manifest["source_ends"]
         weights = self.weights or [1.0] * len(ends)
-        taken = mixed(ends, weights, seed=self.seed, epoch=epoch)
-        if self.max_length is not None:
-            taken = taken[np.maximum(*self._lengths(taken)) <= self.max_length]
+        taken = self._short(mixed(ends, weights, seed=self.seed, epoch=epoch))
         lengths = self._lengths(taken)
         if self.in_rows:
-            plan = Plan.of_rows(*lengths, self.room, seed=self.seed, epoch=epoch)
+            plan = Plan.of_rows(*lengths, self._batch_room, seed=self.seed, epoch=epoch)
         else:
             plan = Plan.of_epoch(*lengths, max_tokens=self.max_tokens, seed=self.seed, epoch=epoch)
         return plan.of(taken)
-
-    @cached_property
-    def room(self) -> Room:
-        """How many tokens a row holds, on either side: the same in all epochs."""
-        lengths = np.array(self._lengths(np.arange(len(self.store))))
-        if self.max_length is not None:
-            lengths = lengths[:, lengths.max(axis=0) <= self.max_length]
-        return Room.within(self.max_tokens, *lengths)
 
     def steps(self, epoch: int, *, done: int = 0) -> Generator[Share]:
         """Stream an epoch's steps after the first `done` batches, made ready in the background."""
@@ -77,8 +68,11 @@ class Loader:
 
     def _share(self, plan: Plan, first: int) -> Share:
         count = min(self.per_step, len(plan) - first)
-        mine = plan.share(first, count=count, rank=self.rank, world=self.world)
-        batches = [self._batch(sentences, pieces=-(-self.world // count)) for sentences in mine]
+        if self.in_rows:
+            batches = [self._row(row) for row in self._rows(plan, first, count)]
+        else:
+            mine = plan.share(first, count=count, rank=self.rank, world=self.world)
+            batches = [Batch.of(self.store, sentences) for sentences in mine]
         everyones = plan.sentences[plan.starts[first] : plan.starts[first + count]]
         src_tokens, tgt_tokens = (int(side.sum()) for side in self._lengths(everyones))
         return Share(
@@ -90,11 +84,47 @@ class Loader:
             of=len(plan),
         )
 
-    def _batch(self, sentences: Indices, *, pieces: int) -> Batch:
-        """Lay out a batch, or one of so many pieces of a batch."""
-        if not self.in_rows:
-            return Batch.of(self.store, sentences)
-        return Batch.in_row(self.store, sentences, self.room.of_piece(pieces))
+    def _rows(self, plan: Plan, first: int, count: int) -> list[Indices]:
+        """Name the sentences of each row that this process takes of so many batches."""
+        rows = [plan.batch(index) for index in range(first, first + count)]
+        if self._row_room != self._batch_room:
+            together = np.concatenate(rows)
+            rows = [together[row] for row in deal(*self._lengths(together), self._row_room)]
+        return rows[self.rank :: self.world]
+
+    def _row(self, sentences: Indices) -> Batch:
+        """Lay out a row in one of two sizes: each is compiled and recorded for anew.
+
+        The second has room for the longest pair of all; a pair that the first does not hold lies
+        there alone, amid padding.
+        """
+        fits = self._row_room.holds(*self._lengths(sentences))
+        return Batch.in_row(self.store, sentences, self._row_room if fits else self._longest)
+
+    @cached_property
+    def _batch_room(self) -> Room:
+        """How many tokens a batch has in rows: the same in all epochs."""
+        return Room.within(self.max_tokens, *self._lengths(self._short_ones))
+
+    @cached_property
+    def _row_room(self) -> Room:
+        """How many of them lie in one row: so many that every process takes equally many rows."""
+        rows = self.world * math.ceil(self.per_step / self.world)
+        return self._batch_room.of_piece(rows / self.per_step)
+
+    @cached_property
+    def _longest(self) -> Room:
+        return Room.of_longest(*self._lengths(self._short_ones))
+
+    @property
+    def _short_ones(self) -> Indices:
+        return self._short(np.arange(len(self.store)))
+
+    def _short(self, sentences: Indices) -> Indices:
+        """Leave out what is too long."""
+        if self.max_length is None:
+            return sentences
+        return sentences[np.maximum(*self._lengths(sentences)) <= self.max_length]
 
     def _lengths(self, sentences: Indices) -> tuple[Indices, Indices]:
         src, tgt = (side.lengths_of(sentences) + 1 for side in (self.store.src, self.store.tgt))

@@ -30,6 +30,7 @@ class Progress:
     epoch: int = 0
     batches_done: int = 0  # of the epoch
     epoch_batches: int = 0  # in it; 0 before its first step
+    in_rows: bool = False  # whether its batches are rows: another machine keeps to that
     tokens: int = 0  # source and target, learnt from so far
     seconds: float = 0.0  # of training and scoring
     best_loss: float | None = None  # on the development set
@@ -69,7 +70,8 @@ class Checkpoint:
                     f"{path} has format {state['format']} but this version reads {FORMAT}: "
                     "use the version of transduce that wrote it"
                 )
-            known = {field.name: state["progress"][field.name] for field in fields(Progress)}
+            found = {"in_rows": False} | state["progress"]  # which old ones do not say
+            known = {field.name: found[field.name] for field in fields(Progress)}
             progress = Progress(**known | {"guard": tuple(known["guard"])})
             scores = Scores(**state["scores"]) if state["scores"] else None
         except (OSError, ValueError, KeyError, TypeError) as damaged:

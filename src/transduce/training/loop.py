@@ -132,8 +132,15 @@ class _Run:
             self.score()
 
     def rest_of_epoch(self) -> Generator[Share]:
-        """Stream the steps of the epoch that are still to be made."""
-        return self._setup.loader.steps(self.progress.epoch, done=self.progress.batches_done)
+        """Stream the steps of the epoch that are still to be made.
+
+        One that was begun goes on with the batches it was begun with; the next may have others.
+        """
+        loader = self._setup.loader
+        if self.progress.batches_done == 0:
+            self.progress = replace(self.progress, in_rows=loader.in_rows)
+        loader = replace(loader, in_rows=self.progress.in_rows)
+        return loader.steps(self.progress.epoch, done=self.progress.batches_done)
 
     def step(self, share: Share) -> None:
         """Learn from one share of the data."""

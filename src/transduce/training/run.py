@@ -264,7 +264,7 @@ def _setup(
         pin=device.type == "cuda",
         weights=config.data.weights,
         max_length=config.model.max_positions,
-        in_rows=ready.machine.records and config.model.p_drop_attention == 0,
+        in_rows=processes.from_first(ready.machine.records and config.model.p_drop_attention == 0),
         rank=processes.rank,
         world=processes.world,
     )
