@@ -133,9 +133,12 @@ def memory_for(tokens: int) -> Iterator[list[int]]:
         yield seen
 
 
+@pytest.mark.parametrize("in_rows", [False, True])
 @pytest.mark.parametrize("limit", [45, 20, 10])
-def test_out_of_memory_the_batch_is_split_and_the_gradient_unchanged(limit: int) -> None:
-    loader = replace(setup(Path(), config()).loader, per_step=3)
+def test_out_of_memory_the_batch_is_split_and_the_gradient_unchanged(
+    limit: int, in_rows: bool
+) -> None:
+    loader = replace(setup(Path(), config()).loader, per_step=3, in_rows=in_rows)
     _, loss, expected = after_one_step(loader)
     with memory_for(limit) as seen:
         made, split_loss, found = after_one_step(loader)
@@ -148,9 +151,13 @@ def test_out_of_memory_the_batch_is_split_and_the_gradient_unchanged(limit: int)
         assert max(seen[before:]) <= limit, "the budget is lowered from then on"
 
 
-def test_a_sentence_that_does_not_fit_is_an_error_that_says_so() -> None:
-    with memory_for(1), pytest.raises(TransduceError, match="one sentence pair of"):
-        after_one_step(setup(Path(), config()).loader)
+@pytest.mark.parametrize("in_rows", [False, True])
+@pytest.mark.parametrize("limit", [1, 5, 8])
+def test_a_sentence_that_does_not_fit_is_an_error_that_says_so(limit: int, in_rows: bool) -> None:
+    """Even where most of those beside it would fit."""
+    loader = replace(setup(Path(), config()).loader, per_step=20, in_rows=in_rows)
+    with memory_for(limit), pytest.raises(TransduceError, match="one sentence pair of 9 tokens"):
+        after_one_step(loader)
 
 
 @pytest.mark.parametrize("poison", [math.nan, math.inf])

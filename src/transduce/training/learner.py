@@ -81,13 +81,13 @@ class Learner:
             try:
                 return self._gradient(share, number, processes)
             except torch.OutOfMemoryError as full:
-                largest = max(_padded(piece) for piece in self._pieces(share))
-                if all(batch.is_one_pair for batch in self._pieces(share)):
+                largest = max(self._pieces(share), key=_padded)
+                if largest.is_one_pair:
                     raise TransduceError(
-                        f"memory does not suffice for one sentence pair of {largest:,} tokens; "
-                        "choose a smaller model or lower model.max_positions"
+                        f"memory does not suffice for one sentence pair of {_padded(largest):,} "
+                        "tokens; choose a smaller model or lower model.max_positions"
                     ) from full
-                self.max_tokens = largest // 2
+                self.max_tokens = _padded(largest) // 2
             self._make_room()
 
     def _gradient(self, share: Share, number: int, processes: Processes) -> None:
