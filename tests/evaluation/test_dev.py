@@ -1,5 +1,6 @@
 """A dev score is that of every sentence's own greedy translation, however they are batched."""
 
+import re
 from collections.abc import Callable
 
 import pytest
@@ -69,11 +70,21 @@ def one_by_one(model: Transformer, pairs: list[Pair]) -> list[str]:
     return TOKENIZER.decode_batch(answers)
 
 
-def perfect(pairs: list[Pair] = PAIRS) -> ScriptedModel:
+def perfect(pairs: list[Pair] = PAIRS, tokenizer: Tokenizer = TOKENIZER) -> ScriptedModel:
     """A model that knows the references by heart."""
-    sources, targets = (TOKENIZER.encode_batch(texts) for texts in zip(*pairs, strict=True))
+    sources, targets = (tokenizer.encode_batch(texts) for texts in zip(*pairs, strict=True))
     script = {(*ids, EOS_ID): target for ids, target in zip(sources, targets, strict=True)}
-    return ScriptedModel(script, vocab_size=len(TOKENIZER))
+    return ScriptedModel(script, vocab_size=len(tokenizer))
+
+
+def test_text_that_was_cut_before_is_scored_in_whole_words() -> None:
+    cut = [Pair(*(re.sub(r"e(?=\w)", "e@@ ", text) for text in pair)) for pair in PAIRS]
+    texts = (text for pair in cut for text in pair)
+    words = Tokenizer.learn(texts, kind="whitespace", vocab_size=1000)
+    dev = DevBleu(words, cut, device="cpu", max_positions=200, max_tokens=1000)
+    found = score_of(dev(perfect(cut, words)))
+    assert found.bleu == pytest.approx(100)
+    assert list(found.hypotheses) == [pair.tgt for pair in PAIRS]
 
 
 @pytest.mark.parametrize("max_tokens", [1, 500, 10**6])

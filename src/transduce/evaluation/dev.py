@@ -53,6 +53,7 @@ class DevBleu:
         if not pairs:
             raise InputError("the development set is empty: give at least one sentence pair")
         self._pairs = pairs
+        self._references = [tokenizer.as_decoded(pair.tgt) for pair in pairs]
         self._tokenize = tokenize
         self._options = Options(beam=1, second_try=False, max_batch_tokens=max_tokens)
         self._translator: Callable[[Searchable[Any]], Translator] = lambda model: Translator(
@@ -81,7 +82,7 @@ class DevBleu:
                 if number % self._at_once == 0 and stopped():
                     return None
                 hypotheses[place] = next(translations).text
-        score = bleu(hypotheses, [pair.tgt for pair in self._pairs], tokenize=self._tokenize)
+        score = bleu(hypotheses, self._references, tokenize=self._tokenize)
         return DevScore(score.score, score.signature, tuple(hypotheses))
 
 

@@ -139,7 +139,11 @@ class Tokenizer:
         spoken = [[token for token in row if token not in silent] for row in ids]
         way = self._target or self._backend
         texts: list[str] = way.decode_batch(spoken, skip_special_tokens=False)
-        return [_joined(text) for text in texts] if self._is_cut else texts
+        return [self.as_decoded(text) for text in texts]
+
+    def as_decoded(self, text: str) -> str:
+        """Write a text of the target as its ids are decoded: words that were cut, joined again."""
+        return _joined(text) if self._is_cut else text
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """Name the pieces, as the vocabulary writes them."""
