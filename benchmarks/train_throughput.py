@@ -49,7 +49,7 @@ from transduce.training.memory import keep_freed_memory
 
 EPS_LS, RATE = 0.1, 1e-4
 WARM_UP = 2
-"""Rounds that do not count: what is compiled or recorded is so in the first."""
+"""Rounds that do not count. In the first all start at once: what is compiled is so then."""
 CONTENDERS = {
     "cpu": ["transduce", "nn.Transformer", "MarianMT"],
     "cuda": [
@@ -288,23 +288,33 @@ def measure(options: argparse.Namespace) -> dict[str, NDArray[np.float64]]:
     }
     turns = 1 if options.device == "cuda" else options.batches
     times: dict[str, list[list[list[float]]]] = {name: [] for name in running}
-    for _ in range(WARM_UP + options.rounds):
+    for process in running.values():
+        ask(process)
+    for process in running.values():
+        answer(process)
+    for _ in range(WARM_UP - 1 + options.rounds):
         for name in running:
             times[name].append([])
         for _ in range(turns):
             for name, process in running.items():
-                times[name][-1].append(ask(process))
+                ask(process)
+                times[name][-1].append(answer(process))
     for process in running.values():
         process.communicate()
-    return {name: np.median(np.array(rounds)[WARM_UP:], axis=0) for name, rounds in times.items()}
+    counted = {name: np.array(rounds)[WARM_UP - 1 :] for name, rounds in times.items()}
+    return {name: np.median(rounds, axis=0) for name, rounds in counted.items()}
 
 
-def ask(process: "subprocess.Popen[str]") -> list[float]:
-    """Have a contender take a turn; return seconds, CPU seconds and tokens."""
+def ask(process: "subprocess.Popen[str]") -> None:
+    """Have a contender take a turn."""
     assert process.stdin is not None
-    assert process.stdout is not None
     process.stdin.write("\n")
     process.stdin.flush()
+
+
+def answer(process: "subprocess.Popen[str]") -> list[float]:
+    """Wait until it is taken; return seconds, CPU seconds and tokens."""
+    assert process.stdout is not None
     return [float(number) for number in process.stdout.readline().split()]
 
 
