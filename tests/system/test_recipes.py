@@ -35,6 +35,8 @@ SMALL = [
 
 def write_lines(name: str, lines: list[str]) -> None:
     path = Path(name)
+    assert not path.is_absolute(), name
+    assert ".." not in path.parts, name
     path.parent.mkdir(parents=True, exist_ok=True)
     text = "".join(f"{line}\n" for line in lines).encode()
     path.write_bytes(lzma.compress(text) if path.suffix == ".xz" else text)
