@@ -46,7 +46,7 @@ from transduce.text.special_ids import PAD_ID
 from transduce.training.distributed import Processes
 from transduce.training.learner import Learner
 from transduce.training.machine import Machine, choose_machine
-from transduce.training.schedule import learning_rate
+from transduce.training.schedule import Spent, learning_rate
 
 PAPERS_WARMUP = 4000
 """The rate rises to the peak of so long a warm-up, but sooner."""
@@ -112,7 +112,7 @@ def train(options: argparse.Namespace, config: Config, machine: Machine) -> Numb
         "step", *options.names, *(f"Δ {name}" for name in options.names if name != "float32")
     )
     for number, (share, pieces) in enumerate(islice(steps(options, config), options.steps), 1):
-        rate = learning_rate(config.training, config.model.d_model, number, share_done=0.0)
+        rate = learning_rate(config.training, config.model.d_model, number, Spent(number, 0.0, 0.0))
         made = ours.step(share, number=number, rate=rate, processes=Processes())
         smaller = [part for piece in pieces for part in piece.split(options.batch_tokens // 8)]
         theirs = [

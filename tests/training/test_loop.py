@@ -1,5 +1,6 @@
 import json
 import math
+import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -65,6 +66,27 @@ def test_it_learns_and_tells(tmp_path: Path) -> None:
     assert stepped == list(range(10, 301, 10))
     for event in events:
         json.dumps(asdict(event), allow_nan=False)
+
+
+def test_what_a_first_step_takes_does_not_make_the_learning_rate_leap(tmp_path: Path) -> None:
+    """On a GPU it is compiled then, and that may be a good part of a budget of minutes."""
+    pauses = iter([1.0])
+
+    def slow_at_first(*given: Any) -> Tensor:
+        time.sleep(next(pauses, 0.0))
+        return PLAIN(*given)
+
+    budget = {"steps": 10**6, "minutes": 0.5, "schedule": "linear"}
+    settings = config(training=budget | {"warmup_steps": 1000, "learning_rate": 1.0})
+    events: list[Event] = []
+    run = replace(setup(tmp_path, settings, tell=events.append), stopped=_after(12))
+    with patch.object(learner_module, "_decoder_states", slow_at_first):
+        train(run)
+    first = next(event for event in events if isinstance(event, Stepped))
+    assert first.learning_rate == pytest.approx(first.step / 1000)
+    newest = run.checkpoints.newest()
+    assert newest is not None
+    assert 1 <= newest.progress.starting < newest.progress.seconds
 
 
 @pytest.mark.parametrize(

@@ -17,18 +17,27 @@ shares = st.floats(0, 1)
 rates = st.floats(1e-8, 1e3)
 
 
+def after(share: float) -> Spent:
+    """So much of the ten minutes that `config_of` gives, none of it spent on starting."""
+    return Spent(0, 0.0, 600 * share)
+
+
+def config_of(**settings: Any) -> TrainingConfig:
+    return TrainingConfig(minutes=10, steps=10**12, **settings)
+
+
 @given(d_model=widths, warmup=warmups, step=steps, share=shares)
 def test_the_paper_s_formula(d_model: int, warmup: int, step: int, share: float) -> None:
-    found = learning_rate(TrainingConfig(warmup_steps=warmup), d_model, step, share_done=share)
+    found = learning_rate(config_of(warmup_steps=warmup), d_model, step, after(share))
     assert found == pytest.approx(d_model**-0.5 * min(step**-0.5, step * warmup**-1.5), rel=1e-12)
 
 
 @given(d_model=widths, warmup=warmups, step=steps)
 def test_it_is_highest_at_the_end_of_the_warmup(d_model: int, warmup: int, step: int) -> None:
-    config = TrainingConfig(warmup_steps=warmup)
-    peak = learning_rate(config, d_model, warmup, share_done=0)
+    config = config_of(warmup_steps=warmup)
+    peak = learning_rate(config, d_model, warmup, after(0))
     assert peak == pytest.approx((d_model * warmup) ** -0.5, rel=1e-12)
-    assert learning_rate(config, d_model, step, share_done=0) <= peak
+    assert learning_rate(config, d_model, step, after(0)) <= peak
 
 
 @given(d_model=widths, warmup=warmups, step=steps, share=shares, rate=rates)
@@ -36,11 +45,11 @@ def test_it_is_highest_at_the_end_of_the_warmup(d_model: int, warmup: int, step:
 def test_a_given_rate_is_the_peak_and_leaves_the_form(
     schedule: Any, d_model: int, warmup: int, step: int, share: float, rate: float
 ) -> None:
-    plain = TrainingConfig(schedule=schedule, warmup_steps=warmup)
+    plain = config_of(schedule=schedule, warmup_steps=warmup)
     scaled = plain.model_copy(update={"learning_rate": rate})
     peak = (d_model * warmup) ** -0.5
-    assert learning_rate(scaled, d_model, step, share_done=share) == pytest.approx(
-        learning_rate(plain, d_model, step, share_done=share) * rate / peak, rel=1e-9
+    assert learning_rate(scaled, d_model, step, after(share)) == pytest.approx(
+        learning_rate(plain, d_model, step, after(share)) * rate / peak, rel=1e-9
     )
 
 
@@ -48,13 +57,11 @@ def test_a_given_rate_is_the_peak_and_leaves_the_form(
 def test_the_linear_one_falls_to_0_at_the_end_of_the_budget(
     warmup: int, step: int, share: float, rate: float
 ) -> None:
-    config = TrainingConfig(schedule="linear", warmup_steps=warmup, learning_rate=rate)
-    assert learning_rate(config, 512, step, share_done=1.0) == 0
-    assert (
-        0 <= learning_rate(config, 512, step, share_done=share) <= rate * (1 - share) * (1 + 1e-9)
-    )
-    if step >= warmup or share >= 0.1:
-        assert learning_rate(config, 512, step, share_done=share) == pytest.approx(
+    config = config_of(schedule="linear", warmup_steps=warmup, learning_rate=rate)
+    assert learning_rate(config, 512, step, after(1.0)) == 0
+    assert 0 <= learning_rate(config, 512, step, after(share)) <= rate * (1 - share) * (1 + 1e-9)
+    if step >= warmup or share >= 0.11:
+        assert learning_rate(config, 512, step, after(share)) == pytest.approx(
             rate * (1 - share), rel=1e-9, abs=1e-300
         )
 
@@ -63,12 +70,20 @@ def test_the_linear_one_falls_to_0_at_the_end_of_the_budget(
 def test_the_linear_one_has_risen_after_a_tenth_of_any_budget(budget: int, warmup: int) -> None:
     config = TrainingConfig(schedule="linear", warmup_steps=warmup, learning_rate=1.0, steps=budget)
     run = [
-        learning_rate(config, 512, step, share_done=(step - 1) / budget)
-        for step in range(1, budget + 1)
+        learning_rate(config, 512, step, Spent(step - 1, 0.0, 0.0)) for step in range(1, budget + 1)
     ]
     assert max(run) >= 0.8
     assert run.index(max(run)) <= budget / 10 + 1
     assert run[-1] == pytest.approx(1 / budget)
+
+
+@given(starting=st.floats(0, 300), warmup=st.integers(1000, 10**5))
+def test_time_before_the_first_steps_does_not_make_it_leap(starting: float, warmup: int) -> None:
+    config = config_of(schedule="linear", warmup_steps=warmup, learning_rate=1.0)
+    at_once = learning_rate(config, 512, 10, Spent(9, 0.0, starting, starting))
+    assert at_once == pytest.approx(10 / warmup)
+    a_second_later = learning_rate(config, 512, 11, Spent(10, 0.0, starting + 1, starting))
+    assert a_second_later == pytest.approx(max(11 / warmup, 10 / 600))
 
 
 spents = st.builds(

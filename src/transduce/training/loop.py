@@ -109,6 +109,7 @@ class _Run:
         self._saved: Checkpoint | None = None  # the newest, on the first process
         self._saved_at = self._began = time.monotonic()
         self._seconds_before = 0.0
+        self._has_started = False  # made its first steps
         self._lost_batches: list[str] = []
         self.is_interrupted = False  # while it was scoring
 
@@ -146,10 +147,7 @@ class _Run:
         """Learn from one share of the data."""
         number = self.progress.step + 1
         rate = learning_rate(
-            self._config.training,
-            self._config.model.d_model,
-            number,
-            share_done=share_spent(self._config.training, self._spent()),
+            self._config.training, self._config.model.d_model, number, self._spent()
         )
         made = self._learner.step(share, number=number, rate=rate, processes=self._setup.processes)
         if self._moving_average:
@@ -210,6 +208,8 @@ class _Run:
         unseen, count = self._unseen, len(self._unseen.made)
         if count == 0:
             return
+        self.progress = replace(self.progress, starting=self._spent().starting)
+        self._has_started = True
         rows = [torch.stack([made.loss, made.gradient_norm, made.skipped]) for made in unseen.made]
         losses, norms, skips = zip(*torch.stack(rows).tolist(), strict=True)
         lost = [name for name, skipped in zip(unseen.batches, skips, strict=True) if skipped]
@@ -353,7 +353,10 @@ class _Run:
         epochs = self.progress.epoch + self.progress.batches_done / max(
             1, self.progress.epoch_batches
         )
-        return Spent(self.progress.step, epochs, self.progress.seconds)
+        seconds, starting = self.progress.seconds, self.progress.starting
+        if not self._has_started:
+            starting += seconds - self._seconds_before
+        return Spent(self.progress.step, epochs, seconds, starting)
 
     def _tell_started(self) -> None:
         setup = self._setup
