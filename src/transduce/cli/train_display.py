@@ -11,6 +11,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
 from transduce.training.events import (
+    Compiling,
     Event,
     Finished,
     MemoryLowered,
@@ -154,6 +155,8 @@ def lines(event: Event) -> list[str]:
     match event:
         case Started():
             return _started(event)
+        case Compiling():
+            return ["the first step is compiled: that takes up to half a minute"]
         case Scored():
             bleu = "" if event.bleu is None else f"  BLEU {event.bleu:.2f}"
             scores = f"dev loss {event.loss:.3f}  perplexity {perplexity(event.perplexity)}{bleu}"
@@ -180,8 +183,6 @@ def _started(event: Started) -> list[str]:
     found = [f"{begun}, {event.device}, {event.precision}{processes}"]
     if event.step:
         found.append(f"going on after step {event.step:,}, {duration(event.seconds)} of training")
-    if event.device.startswith("cuda"):
-        found.append("the first step is compiled: that takes half a minute")
     return found
 
 

@@ -21,6 +21,13 @@ class Started:
 
 
 @dataclass(frozen=True)
+class Compiling:
+    """The next step takes longer: its kernels are made."""
+
+    step: int
+
+
+@dataclass(frozen=True)
 class Stepped:
     """Some steps were made; numbers with "mean" are over the steps since the last such event."""
 
@@ -93,5 +100,7 @@ class Finished:
     seconds: float
 
 
-Event = Started | Stepped | Scored | Saved | Skipped | WentBack | MemoryLowered | Finished
+Event = (
+    Started | Compiling | Stepped | Scored | Saved | Skipped | WentBack | MemoryLowered | Finished
+)
 Tell = Callable[[Event], None]

@@ -17,6 +17,7 @@ from transduce.training.average import MovingAverage
 from transduce.training.checkpoint import Checkpoint, Checkpoints, Progress, Scores
 from transduce.training.distributed import Processes
 from transduce.training.events import (
+    Compiling,
     MemoryLowered,
     Saved,
     Scored,
@@ -371,6 +372,8 @@ class _Run:
                 seconds=self.progress.seconds,
             )
         )
+        if setup.machine.records and setup.loader.in_rows:
+            setup.tell(Compiling(self.progress.step))
 
     def _tell_of_memory(self) -> None:
         lowered = self._learner.max_tokens
