@@ -2,6 +2,7 @@
 
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -26,8 +27,10 @@ pytestmark = [
 CUDA, CPU = torch.device("cuda", 0), torch.device("cpu")
 
 
-def losses(machine: Machine, *, in_rows: bool, steps: int = 30) -> list[float]:
-    settings = config(training={"batch_tokens": 200})
+def losses(
+    machine: Machine, *, in_rows: bool, steps: int = 30, **changes: dict[str, Any]
+) -> list[float]:
+    settings = config(**{"training": {"batch_tokens": 200}, **changes})
     loader = replace(setup(Path(), settings).loader, in_rows=in_rows)
     learner = Learner(build_model(settings.model).to(machine.device), settings, machine)
     made, number = [], 0
@@ -59,6 +62,34 @@ def test_the_losses_are_those_of_the_cpu(machine: Machine, tolerance: float, in_
     on_gpu, on_cpu = (losses(each, in_rows=in_rows) for each in (machine, Machine(CPU)))
     assert on_gpu == pytest.approx(on_cpu, rel=tolerance)
     assert on_gpu[-1] < on_gpu[0]
+
+
+@pytest.mark.parametrize(
+    "unusual",
+    [
+        {"norm": "pre", "activation": "swish", "output_bias": True, "positions": "learned"},
+        {"d_k": 24, "d_v": 16, "attention_bias": True, "n_layers": 2},
+    ],
+    ids=["pre-norm", "heads"],
+)
+def test_unusual_models_are_recorded_too(unusual: dict[str, Any]) -> None:
+    on_gpu, on_cpu = (
+        losses(Machine(device), in_rows=True, model=unusual) for device in (CUDA, CPU)
+    )
+    assert on_gpu == pytest.approx(on_cpu, rel=1e-3)
+
+
+def test_what_dropout_draws_follows_from_the_number_of_a_step_even_when_played_again() -> None:
+    settings = config(model={"p_drop": 0.5, "p_drop_ff": 0.2}, training={"batch_tokens": 200})
+    machine = Machine(CUDA, torch.bfloat16)
+    loader = replace(setup(Path(), settings).loader, in_rows=True)
+    learner = Learner(build_model(settings.model).to(CUDA), settings, machine)
+    share = next(loader.steps(0))
+    numbers = [1, 2, 3, 4, 3, 4]  # the first computes, the second records, the others are played
+    made = [learner.step(share, number=n, rate=0.0, processes=Processes()) for n in numbers]
+    found = [(step.loss.item(), step.gradient_norm.item()) for step in made]
+    assert len(set(found[:4])) == 4
+    assert found[2:4] == found[4:]
 
 
 def test_a_run_that_is_stopped_goes_on_without_a_leap(tmp_path: Path) -> None:
