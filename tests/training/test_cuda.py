@@ -3,11 +3,13 @@
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 import torch
 
 from tests.training.runs import config, setup
+from transduce.errors import TransduceError
 from transduce.models.build import build_model
 from transduce.training.distributed import Processes
 from transduce.training.events import Event, MemoryLowered, Stepped
@@ -90,6 +92,17 @@ def test_what_dropout_draws_follows_from_the_number_of_a_step_even_when_played_a
     found = [(step.loss.item(), step.gradient_norm.item()) for step in made]
     assert len(set(found[:4])) == 4
     assert found[2:4] == found[4:]
+
+
+def test_a_compiler_that_fails_is_an_error_that_says_what_to_do() -> None:
+    def refuse(*_: object, **__: object) -> None:
+        raise OSError("no space left")
+
+    torch.compiler.reset()
+    fails = pytest.raises(TransduceError, match=r"no space left\); --set run.compile=false")
+    with patch("torch._inductor.compile_fx.compile_fx", refuse), fails:
+        losses(Machine(CUDA), in_rows=True)
+    assert losses(Machine(CUDA, may_compile=False), in_rows=False, steps=2)
 
 
 def test_a_run_that_is_stopped_goes_on_without_a_leap(tmp_path: Path) -> None:

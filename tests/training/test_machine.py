@@ -31,6 +31,11 @@ def test_what_is_asked_for_is_done_on_a_cpu_too() -> None:
     assert machine.precision == "bf16"
 
 
+def test_compiling_can_be_forbidden() -> None:
+    assert choose_machine(RunConfig(device="cpu", compile=False)).may_compile is False
+    assert Machine(torch.device("cuda"), may_compile=False).records is False
+
+
 @pytest.mark.parametrize(
     ("precision", "kind"), [("float32", torch.float32), ("bf16", torch.bfloat16)]
 )

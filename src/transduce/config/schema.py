@@ -216,6 +216,9 @@ class RunConfig(_Section):
     precision: Literal["auto", "float32", "bf16"] = Field(
         default="auto", description="auto: bf16 on GPUs that have it; weights stay in float32"
     )
+    compile: bool = Field(
+        default=True, description="on a CUDA device, compile and record what a step does"
+    )
     checkpoint_steps: Long = Field(
         default=1000, description="score and write a checkpoint every so many steps (§6.1)"
     )

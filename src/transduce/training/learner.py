@@ -111,7 +111,18 @@ class Learner:
         if shape not in self._recorded:
             self._recorded[shape] = Recorded(self._backward_of_row, self._aside)
         bounds = (batch.layout.src, batch.layout.tgt)
-        return self._recorded[shape](batch.src, batch.tgt_in, batch.tgt_out, *bounds)
+        try:
+            return self._recorded[shape](batch.src, batch.tgt_in, batch.tgt_out, *bounds)
+        except RuntimeError as fault:
+            from torch._dynamo.exc import TorchDynamoException
+
+            if not isinstance(fault, TorchDynamoException):
+                raise
+            why = " ".join(str(fault).splitlines()[:2])
+            raise TransduceError(
+                f"torch cannot compile the model here ({why}); --set run.compile=false trains "
+                "without that, at a third of the speed"
+            ) from fault
 
     def _backward_of_row(
         self, src: Tensor, tgt_in: Tensor, tgt_out: Tensor, src_bounds: Tensor, tgt_bounds: Tensor

@@ -16,11 +16,12 @@ class Machine:
 
     device: torch.device
     autocast: torch.dtype | None = None  # of matrix products; None: that of the weights
+    may_compile: bool = True
 
     @property
     def records(self) -> bool:
         """Whether a step is compiled and recorded there."""
-        return self.device.type == "cuda" and kernels_work()
+        return self.may_compile and self.device.type == "cuda" and kernels_work()
 
     def eagerly(self) -> AbstractContextManager[None]:
         """Use nothing compiled: what has ever new shapes would be compiled for each."""
@@ -43,7 +44,7 @@ def choose_machine(config: RunConfig, *, local_rank: int = 0) -> Machine:
     device = _device(config.device, local_rank)
     has_bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported(including_emulation=False)
     in_bf16 = config.precision == "bf16" or (config.precision == "auto" and has_bf16)
-    return Machine(device, torch.bfloat16 if in_bf16 else None)
+    return Machine(device, torch.bfloat16 if in_bf16 else None, config.compile)
 
 
 def _device(name: str, local_rank: int) -> torch.device:

@@ -29,6 +29,7 @@ FOLDERS = (CHECKPOINTS, EVENTS)
 
 ENDS = {"training.steps", "training.epochs", "training.minutes", "training.patience"}
 MACHINERY = {
+    "run.compile",
     "run.device",
     "run.save_minutes",
     "run.timeout_s",
