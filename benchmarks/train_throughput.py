@@ -212,20 +212,20 @@ def serve(options: argparse.Namespace) -> None:
     for number, _ in enumerate(sys.stdin):
         turn = turns[number % len(turns)]
         if on_cuda:
-            take(turn, step)
-        seconds, cpu_seconds = take(turn, step)
+            take(turn, step, on_cuda=True)
+        seconds, cpu_seconds = take(turn, step, on_cuda=on_cuda)
         if on_cuda:
             torch.cuda.empty_cache()
         tokens = sum(share.src_tokens + share.tgt_tokens for share in turn)
         print(seconds, cpu_seconds, tokens, flush=True)
 
 
-def take(turn: list[Share], step: Step) -> tuple[float, float]:
+def take(turn: list[Share], step: Step, *, on_cuda: bool) -> tuple[float, float]:
     """Train on some batches; return seconds and CPU seconds."""
     start, cpu_start = time.perf_counter(), time.process_time()
     for share in turn:
         step(share)
-    if torch.cuda.is_available():
+    if on_cuda:
         torch.cuda.synchronize()
     return time.perf_counter() - start, time.process_time() - cpu_start
 

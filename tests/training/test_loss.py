@@ -216,6 +216,24 @@ def test_on_a_gpu_the_kernel_computes_what_torch_does(entries: int, scale: float
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")
+@pytest.mark.parametrize("chunks", [1, 5])
+def test_on_a_gpu_chunks_in_bfloat16_add_up(chunks: int) -> None:
+    states, projection, targets = (t.detach().cuda() for t in problem((9, 7), 1000, 64, seed=8))
+    rounded = [tensor.bfloat16() for tensor in (states, projection)]
+    exact = [tensor.double().requires_grad_() for tensor in rounded]
+    inputs = (rounded[0].clone().requires_grad_(), rounded[1].float().requires_grad_())
+    with torch.autocast("cuda", torch.bfloat16):
+        loss, _ = smoothed_loss(*inputs, targets, eps_ls=0.1, chunk_elements=63_000 // chunks)
+    expected = torch_loss(exact[0], exact[1], targets, 0.1)
+    ours = (loss, *torch.autograd.grad(loss, inputs))
+    theirs = (expected, *torch.autograd.grad(expected, exact))
+    for our, their in zip(ours, theirs, strict=True):
+        assert (our - their).norm() < 2**-7 * their.norm()
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+@pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
 def test_on_a_gpu_the_host_does_not_wait() -> None:
     states, projection, targets = (t.detach().cuda() for t in problem((5, 7), 29, 8, seed=9))

@@ -7,7 +7,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from transduce.nn.device import fits_kernels, runs_kernels, searches_on_cpu
+from transduce.nn.device import fits_kernels, kernels_work, runs_kernels, searches_on_cpu
 from transduce.nn.linear import linear_joined, linear_together
 from transduce.nn.masks import causal_allowed
 from transduce.nn.spans import Spans
@@ -179,7 +179,8 @@ class MultiHeadAttention(nn.Module):
 
     def _takes_kernel(self, x: Tensor) -> bool:
         drops = self.training and self.p_drop > 0
-        return x.is_cuda and x.dtype != torch.float64 and not drops
+        fits = x.is_cuda and x.dtype != torch.float64 and not drops
+        return fits and (torch.compiler.is_compiling() or kernels_work())
 
     def _look_along_row(self, x: Tensor, memory: Tensor, allowed: Spans, *, causal: bool) -> Tensor:
         """Do as `forward` for a row of sentences, with the projections of one input side by side.

@@ -13,9 +13,9 @@ import triton
 import triton.language as tl
 from torch import Tensor, nn
 
-ELEMENTS, GRADIENT_ELEMENTS, WARPS = 2048, 1024, 2
+ELEMENTS, GRADIENT_ELEMENTS = 2048, 1024
 """What a program holds at a time."""
-TURNS = 16
+TURNS, GRADIENT_WARPS = 16, 2
 """How often a program of the gradient does so: what it sums over the rows it writes once."""
 
 
@@ -91,7 +91,7 @@ def _gradient(
         block=_block(width),
         rows=_rows_at_a_time(width, GRADIENT_ELEMENTS),
         turns=TURNS,
-        num_warps=WARPS,
+        num_warps=GRADIENT_WARPS,
     )
     return d_x, d_y, parts
 

@@ -33,7 +33,6 @@ class Progress:
     in_rows: bool = False  # whether its batches are rows: another machine keeps to that
     tokens: int = 0  # source and target, learnt from so far
     seconds: float = 0.0  # of training and scoring
-    starting: float = 0.0  # of these, until each sitting had made its first steps
     best_loss: float | None = None  # on the development set
     scorings_since_best: int = 0
     skipped: int = 0
@@ -71,7 +70,7 @@ class Checkpoint:
                     f"{path} has format {state['format']} but this version reads {FORMAT}: "
                     "use the version of transduce that wrote it"
                 )
-            found = {"in_rows": False, "starting": 0.0} | state["progress"]  # not in old ones
+            found = {"in_rows": False} | state["progress"]  # which old ones do not say
             known = {field.name: found[field.name] for field in fields(Progress)}
             progress = Progress(**known | {"guard": tuple(known["guard"])})
             scores = Scores(**state["scores"]) if state["scores"] else None

@@ -1,10 +1,12 @@
 """The end of a run: which weights it gives, how good they are, and the model folder."""
 
+import gc
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 from torch import Tensor
 
+from transduce.data.batch import Batch
 from transduce.models.folder import WEIGHTS, save_weights
 from transduce.training.average import averaged
 from transduce.training.card import Candidate, Result, card
@@ -33,6 +35,7 @@ def finish(setup: Setup, folder: RunFolder, prepared: Prepared, reason: str) -> 
 
     Returns False if the user stopped it; the next sitting does it again.
     """
+    gc.collect()  # what training recorded on a GPU holds memory until then
     by_bleu = setup.config.run.choose_by == "bleu"
     weighed = [_weighed(setup, *found, by_bleu=by_bleu) for found in _candidates(setup).items()]
     if by_bleu:
@@ -40,7 +43,8 @@ def finish(setup: Setup, folder: RunFolder, prepared: Prepared, reason: str) -> 
         bleu = best.candidate.bleu
     else:
         best = min(weighed, key=lambda found: found.candidate.loss)
-        bleu = _bleu(setup, best.weights)
+        overwrite(setup.model.state_dict(), best.weights)
+        bleu = setup.evaluate(setup.model.eval())
     if setup.stopped():
         return False
     newest = setup.checkpoints.newest()
@@ -90,14 +94,17 @@ def _candidates(setup: Setup) -> dict[str, Mapping[str, Tensor]]:
     return found
 
 
+def _dev_batches(setup: Setup) -> list[Batch]:
+    """Make the development set's batches as small as training found that they must be."""
+    newest = setup.checkpoints.newest()
+    most = newest.progress.max_tokens if newest else None
+    if most is None:
+        return setup.dev_batches
+    return [piece for batch in setup.dev_batches for piece in batch.split(most)]
+
+
 def _weighed(setup: Setup, name: str, weights: Mapping[str, Tensor], *, by_bleu: bool) -> _Weighed:
-    bleu = _bleu(setup, weights) if by_bleu else None
     overwrite(setup.model.state_dict(), weights)
-    loss = dev_loss(setup.model, setup.dev_batches, setup.machine, Processes())
+    loss = dev_loss(setup.model, _dev_batches(setup), setup.machine, Processes())
+    bleu = setup.evaluate(setup.model.eval()) if by_bleu else None
     return _Weighed(Candidate(name, loss, bleu), weights)
-
-
-def _bleu(setup: Setup, weights: Mapping[str, Tensor]) -> tuple[float, str] | None:
-    """Translate the development set; None if the user stopped it."""
-    overwrite(setup.model.state_dict(), weights)
-    return setup.evaluate(setup.model.eval())

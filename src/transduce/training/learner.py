@@ -114,15 +114,7 @@ class Learner:
         try:
             return self._recorded[shape](batch.src, batch.tgt_in, batch.tgt_out, *bounds)
         except RuntimeError as fault:
-            from torch._dynamo.exc import TorchDynamoException
-
-            if not isinstance(fault, TorchDynamoException):
-                raise
-            why = " ".join(str(fault).splitlines()[:2])
-            raise TransduceError(
-                f"torch cannot compile the model here ({why}); --set run.compile=false trains "
-                "without that, at a third of the speed"
-            ) from fault
+            raise _explained(fault) from fault
 
     def _backward_of_row(
         self, src: Tensor, tgt_in: Tensor, tgt_out: Tensor, src_bounds: Tensor, tgt_bounds: Tensor
@@ -166,6 +158,21 @@ class Learner:
         self.optimiser.grad_scale = None  # type: ignore[attr-defined]
         self.optimiser.step()
         return torch.stack([self._loss, norm, skipped])
+
+
+def _explained(fault: RuntimeError) -> Exception:
+    """Say what to do about a compiler that failed; what else went wrong speaks for itself."""
+    from torch._dynamo.exc import TorchDynamoException
+
+    if not isinstance(fault, TorchDynamoException):
+        return fault
+    if isinstance(fault.__cause__, torch.OutOfMemoryError):
+        return fault.__cause__
+    why = " ".join(str(fault).splitlines()[:2])
+    return TransduceError(
+        f"torch cannot compile the model here ({why}); --set run.compile=false trains without, "
+        "more slowly"
+    )
 
 
 def _decoder_states(model: Learnable, src: Tensor, tgt_in: Tensor, layout: Layout | None) -> Tensor:

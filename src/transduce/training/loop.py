@@ -110,7 +110,6 @@ class _Run:
         self._saved: Checkpoint | None = None  # the newest, on the first process
         self._saved_at = self._began = time.monotonic()
         self._seconds_before = 0.0
-        self._has_started = False  # made its first steps
         self._lost_batches: list[str] = []
         self.is_interrupted = False  # while it was scoring
 
@@ -138,11 +137,13 @@ class _Run:
 
         One that was begun goes on with the batches it was begun with; the next may have others.
         """
-        loader = self._setup.loader
-        if self.progress.batches_done == 0:
-            self.progress = replace(self.progress, in_rows=loader.in_rows)
-        loader = replace(loader, in_rows=self.progress.in_rows)
+        self.progress = replace(self.progress, in_rows=self._in_rows())
+        loader = replace(self._setup.loader, in_rows=self.progress.in_rows)
         return loader.steps(self.progress.epoch, done=self.progress.batches_done)
+
+    def _in_rows(self) -> bool:
+        has_begun = self.progress.batches_done > 0
+        return self.progress.in_rows if has_begun else self._setup.loader.in_rows
 
     def step(self, share: Share) -> None:
         """Learn from one share of the data."""
@@ -209,8 +210,6 @@ class _Run:
         unseen, count = self._unseen, len(self._unseen.made)
         if count == 0:
             return
-        self.progress = replace(self.progress, starting=self._spent().starting)
-        self._has_started = True
         rows = [torch.stack([made.loss, made.gradient_norm, made.skipped]) for made in unseen.made]
         losses, norms, skips = zip(*torch.stack(rows).tolist(), strict=True)
         lost = [name for name, skipped in zip(unseen.batches, skips, strict=True) if skipped]
@@ -354,10 +353,7 @@ class _Run:
         epochs = self.progress.epoch + self.progress.batches_done / max(
             1, self.progress.epoch_batches
         )
-        seconds, starting = self.progress.seconds, self.progress.starting
-        if not self._has_started:
-            starting += seconds - self._seconds_before
-        return Spent(self.progress.step, epochs, seconds, starting)
+        return Spent(self.progress.step, epochs, self.progress.seconds)
 
     def _tell_started(self) -> None:
         setup = self._setup
@@ -372,7 +368,7 @@ class _Run:
                 seconds=self.progress.seconds,
             )
         )
-        if setup.machine.records and setup.loader.in_rows:
+        if setup.machine.records and self._in_rows():
             setup.tell(Compiling(self.progress.step))
 
     def _tell_of_memory(self) -> None:

@@ -5,6 +5,8 @@ All logits of a batch would be the largest tensor of a training step by far: 25,
 time, and each chunk gives its share of the gradients before the next one takes its place.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import torch
@@ -94,22 +96,24 @@ def _by_chunks(
     with torch.autocast(device, enabled=False):
         w = projection.to(dtype)
         in_place = w.is_cuda and w.dtype != torch.float64 and kernels_work()
+        chunk_of: Callable[..., tuple[Tensor, Tensor]]
         if in_place:
             # Rows of logits then begin where a device reads fastest.
             w = F.pad(w, (0, 0, 0, -w.size(0) % ALIGNED))  # [W, d_model]
-        w_mean = w.mean(dim=0, dtype=_sum_dtype(states))  # [d_model]
-        loss, nll = w_mean.new_zeros(()), w_mean.new_zeros(())
-        d_w = torch.zeros_like(w if d_states is not None else w[:0], dtype=w_mean.dtype)
+            entries = projection.size(0)
+            chunk_of = partial(_one_chunk_in_place, w=w, entries=entries, eps_ls=eps_ls)
+        else:
+            w_mean = w.mean(dim=0, dtype=_sum_dtype(states))  # [d_model]
+            chunk_of = partial(_one_chunk, w=w, w_mean=w_mean, eps_ls=eps_ls)
+        loss, nll = torch.zeros(2, dtype=_sum_dtype(states), device=w.device)
+        d_w = torch.zeros_like(w if d_states is not None else w[:0], dtype=loss.dtype)
         size = max(1, elements // w.size(0))
         for start in range(0, targets.size(0), size):
             rows = slice(start, start + size)
             x, y = states[rows].to(dtype), targets[rows, None]  # [n, d_model], [n, 1]
             room = None if d_states is None else (d_states[rows], d_w)
-            if in_place:
-                chunk = _one_chunk_in_place(x, y, w, projection.size(0), eps_ls, room)
-            else:
-                chunk = _one_chunk(x, y, w, w_mean, eps_ls, room)
-            loss, nll = loss + chunk[0], nll + chunk[1]
+            chunk_loss, chunk_nll = chunk_of(x, y, room)
+            loss, nll = loss + chunk_loss, nll + chunk_nll
         if d_states is not None and not in_place:
             x_sum = (states * (targets != PAD_ID)[:, None]).sum(dim=0, dtype=loss.dtype)
             d_w.sub_(eps_ls / w.size(0) * x_sum)
@@ -119,10 +123,11 @@ def _by_chunks(
 def _one_chunk(
     x: Tensor,  # [n, d_model]
     y: Tensor,  # [n, 1]
+    gradients: tuple[Tensor, Tensor] | None,
+    *,
     w: Tensor,  # [V, d_model]
     w_mean: Tensor,  # [d_model]
     eps_ls: float,
-    gradients: tuple[Tensor, Tensor] | None,
 ) -> tuple[Tensor, Tensor]:
     """Return both sums of some rows; write or add to the gradients where there is room.
 
@@ -155,10 +160,11 @@ def _one_chunk(
 def _one_chunk_in_place(
     x: Tensor,  # [n, d_model]
     y: Tensor,  # [n, 1]
+    gradients: tuple[Tensor, Tensor] | None,
+    *,
     w: Tensor,  # [W, d_model]
     entries: int,
     eps_ls: float,
-    gradients: tuple[Tensor, Tensor] | None,
 ) -> tuple[Tensor, Tensor]:
     """Do the same on a CUDA device, where a kernel turns logits into their gradient.
 

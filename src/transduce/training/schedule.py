@@ -5,6 +5,9 @@ from dataclasses import dataclass
 
 from transduce.config.schema import TrainingConfig
 
+SOONER = 4
+"""So many times sooner than asked for the rate may be at its peak where minutes end the run."""
+
 
 @dataclass(frozen=True)
 class Spent:
@@ -13,29 +16,20 @@ class Spent:
     steps: int
     epochs: float
     seconds: float
-    starting: float = 0.0  # of these seconds, before the first steps: what is compiled is so then
 
 
 def share_spent(config: TrainingConfig, spent: Spent) -> float:
     """Return the share, 0 to 1, of the budget that is nearest to its end."""
-    return _share(config, spent, spent.seconds)
-
-
-def _share(config: TrainingConfig, spent: Spent, seconds: float) -> float:
-    shares = [spent.steps / config.steps]
-    if config.epochs is not None:
-        shares.append(spent.epochs / config.epochs)
-    if config.minutes is not None:
-        shares.append(seconds / (60 * config.minutes))
-    return min(1.0, max(shares))
+    return max(_share_counted(config, spent), _share_of_time(config, spent))
 
 
 def learning_rate(config: TrainingConfig, d_model: int, step: int, spent: Spent) -> float:
     """Return the rate of a step, counted from 1, when so much is spent.
 
     The paper's: d_model^-0.5 · min(step^-0.5, step · warmup^-1.5), here written with its peak.
-    The linear one rises over a tenth of the budget where that is shorter than the warm-up; time
-    before the first steps does not count for that, else it would leap.
+    The linear one rises over a tenth of the budget where that is shorter than the warm-up. Time
+    also passes while no step is made, and a rate that leaps ruins a post-norm model for good: so
+    minutes may shorten the warm-up, but not without limit.
     """
     peak = config.learning_rate or 1 / math.sqrt(d_model * config.warmup_steps)
     rising = step / config.warmup_steps
@@ -43,5 +37,15 @@ def learning_rate(config: TrainingConfig, d_model: int, step: int, spent: Spent)
         case "paper":
             return peak * min(rising, math.sqrt(config.warmup_steps / step))
         case "linear":
-            share_risen = _share(config, spent, spent.seconds - spent.starting)
-            return peak * min(max(rising, 10 * share_risen), 1 - share_spent(config, spent))
+            sooner = min(10 * _share_of_time(config, spent), SOONER * rising)
+            risen = max(rising, sooner, 10 * _share_counted(config, spent))
+            return peak * min(risen, 1 - share_spent(config, spent))
+
+
+def _share_counted(config: TrainingConfig, spent: Spent) -> float:
+    epochs = 0.0 if config.epochs is None else spent.epochs / config.epochs
+    return min(1.0, max(spent.steps / config.steps, epochs))
+
+
+def _share_of_time(config: TrainingConfig, spent: Spent) -> float:
+    return 0.0 if config.minutes is None else min(1.0, spent.seconds / (60 * config.minutes))
