@@ -6,9 +6,10 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
@@ -100,7 +101,7 @@ def test_when_the_client_goes_the_work_stops(port: int) -> None:
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.sendall(f"{HEAD}Content-Length: {len(body)}\r\n\r\n{body}".encode())
         while metric(port, "transduce_queue_sentences") == 0:
-            pass
+            time.sleep(0.01)
     _, answer = post(port, "next")  # it would wait for the other for ever
     assert answer["translations"][0]["text"] == "NEXT"  # type: ignore[index]
     assert metric(port, "transduce_batches_stopped_total") == 1
@@ -113,15 +114,35 @@ def test_after_sigterm_what_was_taken_is_answered_and_no_more_is_taken(tmp_path:
         texts = [f"hold {letter}" for letter in "abcdefghijkl"]
         asking = [clients.submit(post, port, text) for text in texts]
         while metric(port, "transduce_queue_sentences") < len(texts):
-            pass
+            time.sleep(0.01)
         process.send_signal(signal.SIGTERM)
         while is_listening(port):
-            pass
+            time.sleep(0.01)
         file.touch()
         for text, one in zip(texts, asking, strict=True):
             status, answer = one.result()
             assert (status, text.upper() in json.dumps(answer)) == (200, True)
         assert process.wait() == 0
+
+
+def test_more_files_are_allowed_than_a_system_gives_by_itself(tmp_path: Path) -> None:
+    few = (
+        "import resource, runpy; limits = resource.getrlimit(resource.RLIMIT_NOFILE); "
+        "resource.setrlimit(resource.RLIMIT_NOFILE, (64, limits[1])); "
+        "runpy.run_module('tests.serving.start', run_name='__main__')"
+    )
+    with (
+        started([sys.executable, "-c", few, str(tmp_path / "none")]) as (process, port),
+        ExitStack() as connections,
+    ):
+        for _ in range(100):
+            connections.enter_context(socket.create_connection(("127.0.0.1", port)))
+        _, answer = post(port, "next")
+        assert answer["translations"][0]["text"] == "NEXT"  # type: ignore[index]
+        process.send_signal(signal.SIGTERM)
+        assert process.wait() == 0
+        assert process.stderr is not None
+        assert process.stderr.read() == ""
 
 
 def is_listening(port: int) -> bool:

@@ -14,6 +14,8 @@ from transduce.errors import InputError
 from transduce.serving.limits import Limits
 
 BACKLOG = 128
+OTHER_FILES = 128
+"""What the process may have open besides connections."""
 GRACE_S = 5.0
 """How much longer than a deadline the server stays after a signal."""
 
@@ -55,6 +57,7 @@ def serve(
             access_log=False,
             log_config=None,
             server_header=False,
+            backlog=BACKLOG,
             timeout_graceful_shutdown=int(limits.deadline_s + GRACE_S),
         )
     )
@@ -62,6 +65,7 @@ def serve(
     def stop(_number: int, _frame: FrameType | None) -> None:
         server.should_exit = True
 
+    _allow_files(limits.max_connections + BACKLOG + OTHER_FILES)
     # uvicorn has its own while it runs, and afterwards calls these.
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
@@ -70,6 +74,22 @@ def serve(
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
+
+
+def _allow_files(count: int) -> None:
+    """Let the process open so many files, as far as the system lets it.
+
+    Many systems allow 1,024 unless asked for more. Where a connection finds none left, asyncio can
+    neither accept it nor turn it away.
+    """
+    try:
+        import resource
+    except ImportError:  # there is no such limit on Windows
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if soft != resource.RLIM_INFINITY and soft < count:
+        wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
 
 
 class _Connection(H11Protocol):
