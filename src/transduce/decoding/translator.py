@@ -21,6 +21,7 @@ from transduce.decoding.device import Precision, choose_device, made_ready
 from transduce.decoding.engine import Engine, Found, Sentence, length, log_probability, penalty
 from transduce.decoding.ensemble import Ensemble
 from transduce.decoding.lines import Line, numbered, windows
+from transduce.decoding.memory import give_back_memory
 from transduce.decoding.options import DEFAULT_OPTIONS, Alternative, Options, Translation
 from transduce.decoding.sentences import Piece, cut, join
 from transduce.decoding.torch_engine import TorchEngine
@@ -36,6 +37,7 @@ EngineName = Literal["auto", "torch", "ctranslate2"]
 
 MAX_TOKENS = 250
 """Of a piece: longer sentences are rare in training, and search in them seldom ends well."""
+WINDOWS_UNTIL_TIDY = 16
 LATER_PIECE = 2_654_435_769
 """Added for each piece of a line to the line's number, so that each is drawn for by itself."""
 
@@ -161,12 +163,17 @@ class Translator:
         if window is not None and window < 1:
             raise InputError(f"a window of {window} lines: use 1 or more")
         most = window or (512 if self.device.type == "cpu" else 8192)
-        read = windows(numbered(lines, prefixes), most=most)
-        return (translation for some in read for translation in self._translate(some, options))
+        return self._in_turn(windows(numbered(lines, prefixes), most=most), options)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Count the tokens of each text: what translating it takes grows with them."""
         return [len(ids) for ids in self._tokenizer.encode_batch(texts)]
+
+    def _in_turn(self, read: Iterable[list[Line]], options: Options) -> Iterator[Translation]:
+        for number, lines in enumerate(read, start=1):
+            yield from self._translate(lines, options)
+            if number % WINDOWS_UNTIL_TIDY == 0:
+                give_back_memory()
 
     def _translate(self, lines: list[Line], options: Options) -> list[Translation]:
         encoded = self._encoded(lines, by_sentence=self._by_sentence and not options.whole_lines)
