@@ -114,7 +114,10 @@ class Learner:
         try:
             return self._recorded[shape](batch.src, batch.tgt_in, batch.tgt_out, *bounds)
         except RuntimeError as fault:
-            raise _explained(fault) from fault
+            compiling = _while_compiling(fault)
+            if compiling is None:
+                raise
+            raise compiling from None
 
     def _backward_of_row(
         self, src: Tensor, tgt_in: Tensor, tgt_out: Tensor, src_bounds: Tensor, tgt_bounds: Tensor
@@ -160,12 +163,15 @@ class Learner:
         return torch.stack([self._loss, norm, skipped])
 
 
-def _explained(fault: RuntimeError) -> Exception:
-    """Say what to do about a compiler that failed; what else went wrong speaks for itself."""
+def _while_compiling(fault: RuntimeError) -> Exception | None:
+    """Return what went wrong in torch's compiler, and what to do about it; None: it was not there.
+
+    Memory that ran out there is memory that ran out.
+    """
     from torch._dynamo.exc import TorchDynamoException
 
     if not isinstance(fault, TorchDynamoException):
-        return fault
+        return None
     if isinstance(fault.__cause__, torch.OutOfMemoryError):
         return fault.__cause__
     why = " ".join(str(fault).splitlines()[:2])
