@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tests.drawing import seeds
 from transduce.data.batch import Batch
-from transduce.data.batching import Room
+from transduce.data.batching import Plan, Room
 from transduce.data.loader import AHEAD, Loader
 from transduce.data.store import Sentences, Store
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID
@@ -112,6 +112,26 @@ def test_a_position_reached_directly_is_the_one_reached_by_walking(
     reached = [rows_of(b) for share in loader.steps(2, done=done) for b in share.batches]
     assert reached == walked[len(walked) - len(reached) :]
     assert len(reached) == sum(len(share.batches) for share in shares[steps:])
+
+
+def test_the_next_epoch_is_planned_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
+    plan, planned = Loader.plan, []
+
+    def noted(self: Loader, epoch: int) -> Plan:
+        planned.append((epoch, threading.current_thread() is threading.main_thread()))
+        if epoch == 2:
+            raise OSError("the disk is gone")
+        return plan(self, epoch)
+
+    monkeypatch.setattr(Loader, "plan", noted)
+    rows = [[number] for number in range(4, 99)]
+    loader = Loader(Store(side(rows), side(rows), {"source_ends": [len(rows)]}), max_tokens=20)
+    for epoch in range(2):
+        taken = [row for batch in loader.batches(epoch) for row in batch.src[:, 0].tolist()]
+        assert taken == [rows[sentence][0] for sentence in plan(loader, epoch).sentences]
+    with pytest.raises(OSError, match="the disk is gone"):
+        loader.steps(2)
+    assert planned == [(0, True), (1, False), (2, False)]
 
 
 @given(drawn=stores(), world=st.integers(1, 4))

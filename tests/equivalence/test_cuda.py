@@ -98,16 +98,16 @@ def test_the_compiled_training_forward_is_one_graph_with_the_same_result(
     src, tgt = sentences()
     compiled = torch.compile(model, fullgraph=True)
     results = []
-    for run in (model, compiled):
+    for run, rounds in ((model, False), (model, autocast), (compiled, autocast)):
         model.zero_grad()
-        with torch.autocast("cuda", torch.bfloat16, enabled=autocast):
+        with torch.autocast("cuda", torch.bfloat16, enabled=rounds):
             logits = run(src, tgt).float()
         torch.autograd.backward(logits.square().mean())
         gradients = [p.grad.clone() for p in model.parameters() if p.grad is not None]
         results.append([logits.detach(), *gradients])
-    tolerance = TOLERANCE[torch.bfloat16 if autocast else torch.float32]
-    for eager, graph in zip(*results, strict=True):
-        assert (graph - eager).norm() <= tolerance * eager.norm()
+    for exact, eager, graph in zip(*results, strict=True):
+        # What bfloat16 leaves of small gradients differs by some percent from kernel to kernel.
+        assert (graph - exact).norm() <= 2 * (eager - exact).norm() + 1e-5 * exact.norm()
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)

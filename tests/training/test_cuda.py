@@ -120,7 +120,7 @@ def test_a_run_that_is_stopped_goes_on_without_a_leap(tmp_path: Path) -> None:
 
 
 def test_memory_that_really_runs_out_splits_the_batch(tmp_path: Path) -> None:
-    wide = {"d_model": 512, "d_ff": 16_384, "p_drop": 0.1}
+    wide = {"d_model": 512, "h": 8, "d_ff": 16_384, "p_drop": 0.1}
     settings = config(model=wide, training={"batch_tokens": 400_000, "steps": 3})
     told: list[Event] = []
     run = setup(tmp_path, settings, tell=told.append, pairs=40_000, device="cuda")

@@ -212,7 +212,7 @@ def test_a_given_development_set_is_taken_as_it_is(
     corpora = gathered(corpus.model_copy(update=changes), tmp_path / "cache")
     assert pairs_of_dev(corpora) == dev
     assert set(corpora.dev) <= set(corpora.held_out)
-    assert not (tmp_path / "cache").exists(), "nothing had to be made"
+    assert not folders(tmp_path / "cache"), "nothing had to be made"
 
 
 def test_several_development_files_are_one_set_and_none_is_learnt_from(tmp_path: Path) -> None:
@@ -229,6 +229,37 @@ def test_several_development_files_are_one_set_and_none_is_learnt_from(tmp_path:
     assert decoded(found.dev, found.tokenizer) == found.dev_pairs
     assert sentences(found.dev_pairs).isdisjoint(sentences(decoded(found.train, found.tokenizer)))
     assert {*config.dev_src, *config.dev_tgt} < found.digests.keys()
+
+
+def test_text_is_surveyed_once_for_as_long_as_it_stays_the_same(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = DataConfig(
+        **two_files(tmp_path, PAIRS),
+        dev_src=(write_tsv(tmp_path / "dev.tsv", PAIRS[:9]),),
+        held_out=(write_tsv(tmp_path / "test.txt", PAIRS[:9]),),
+    )
+    first = gathered(config, tmp_path / "cache")
+    with monkeypatch.context() as patched:
+        for name in ("survey", "read_sentences"):
+            patched.delattr(f"transduce.training.prepare.{name}")
+        assert gathered(config, tmp_path / "cache") == first
+    two_files(tmp_path, PAIRS[:-1])
+    assert gathered(config, tmp_path / "cache").pairs == len(PAIRS) - 1
+    with (tmp_path / "test.txt").open("ab") as text:
+        text.write(b"\xff\n")
+    with pytest.raises(InputError, match="not UTF-8"):
+        gathered(config, tmp_path / "cache")
+
+
+@pytest.mark.parametrize("spoilt", ["", "[]", "{", '{"a": []}'])
+def test_a_spoilt_memory_of_surveys_is_no_fault(
+    spoilt: str, corpus: DataConfig, tmp_path: Path
+) -> None:
+    cache = tmp_path / "cache"
+    first = gathered(corpus, cache)
+    (cache / "surveys.json").write_text(spoilt, encoding="utf-8")
+    assert gathered(corpus, cache) == first
 
 
 def test_what_is_there_is_found_again(

@@ -1,7 +1,8 @@
 """Batches of any epoch from any position on, made ready in the background."""
 
 import math
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import Future
 from dataclasses import dataclass
 from functools import cached_property
 from queue import Full, Queue
@@ -56,15 +57,26 @@ class Loader:
         return plan.of(taken)
 
     def steps(self, epoch: int, *, done: int = 0) -> Generator[Share]:
-        """Stream an epoch's steps after the first `done` batches, made ready in the background."""
-        plan = self.plan(epoch)
-        made = (self._share(plan, first) for first in range(done, len(plan), self.per_step))
-        return _ahead(made)
+        """Stream an epoch's steps after the first `done` batches, made ready in the background.
+
+        From its middle on the next epoch is planned there too, so that no step waits for that.
+        """
+        return _ahead(self._shares(self._planner.plan(epoch), epoch, done))
 
     def batches(self, epoch: int) -> Generator[Batch]:
         """Stream this process's batches of an epoch."""
         for share in self.steps(epoch):
             yield from share.batches
+
+    def _shares(self, plan: Plan, epoch: int, done: int) -> Iterator[Share]:
+        for first in range(done, len(plan), self.per_step):
+            if first >= len(plan) // 2:
+                self._planner.begin(epoch + 1)
+            yield self._share(plan, first)
+
+    @cached_property
+    def _planner(self) -> "_Planner":
+        return _Planner(self.plan)
 
     def _share(self, plan: Plan, first: int) -> Share:
         count = min(self.per_step, len(plan) - first)
@@ -129,6 +141,32 @@ class Loader:
     def _lengths(self, sentences: Indices) -> tuple[Indices, Indices]:
         src, tgt = (side.lengths_of(sentences) + 1 for side in (self.store.src, self.store.tgt))
         return src, tgt
+
+
+class _Planner:
+    """Plans one epoch ahead in a thread, once that is asked for."""
+
+    def __init__(self, make: Callable[[int], Plan]) -> None:
+        self._make = make
+        self._begun: dict[int, Future[Plan]] = {}  # of one epoch, or of none
+
+    def begin(self, epoch: int) -> None:
+        """Begin with an epoch's plan, unless that has begun."""
+        if epoch not in self._begun:
+            promise: Future[Plan] = Future()
+            self._begun = {epoch: promise}
+            Thread(target=self._keep, args=(promise, epoch), daemon=True, name="plan").start()
+
+    def plan(self, epoch: int) -> Plan:
+        """Plan an epoch, or take the plan that was begun."""
+        promise = self._begun.pop(epoch, None)
+        return self._make(epoch) if promise is None else promise.result()
+
+    def _keep(self, promise: "Future[Plan]", epoch: int) -> None:
+        try:
+            promise.set_result(self._make(epoch))
+        except BaseException as fault:  # noqa: BLE001 - raised again where the plan is awaited
+            promise.set_exception(fault)
 
 
 def _ahead(shares: Iterator[Share]) -> Generator[Share]:

@@ -138,7 +138,9 @@ class _Run:
         One that was begun goes on with the batches it was begun with; the next may have others.
         """
         self.progress = replace(self.progress, in_rows=self._in_rows())
-        loader = replace(self._setup.loader, in_rows=self.progress.in_rows)
+        loader = self._setup.loader
+        if loader.in_rows != self.progress.in_rows:
+            loader = replace(loader, in_rows=self.progress.in_rows)
         return loader.steps(self.progress.epoch, done=self.progress.batches_done)
 
     def _in_rows(self) -> bool:

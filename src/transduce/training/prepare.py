@@ -27,7 +27,7 @@ from transduce.data.corpus import (
     source_of,
     survey,
 )
-from transduce.data.digests import Digests
+from transduce.data.digests import Digests, Memory
 from transduce.data.store import Recipe, Store, open_or_build
 from transduce.disk import in_the_making, locked, sync
 from transduce.errors import ConfigError, InputError
@@ -117,12 +117,7 @@ def gather(config: DataConfig, cache: Path, *, seed: int, phase: Phase) -> Corpo
     texts = tuple(_text_of(Path(name), config.fields) for name in config.held_out)
     rules = DEFAULT_RULES if config.clean else None
     with phase("counting pairs"):
-        # Everything is read once before anything is written: a misspelt name leaves no folder.
-        pairs = sum(survey(source) for source in sources)
-        for text in texts:
-            deque(read_sentences(text), maxlen=0)
-        for given in dev:
-            survey(given)
+        pairs = _surveyed(Recipe(sources, None, None, (*texts, *dev)), cache)
         if not dev:
             count = max(1, min(config.dev_pairs, pairs // DEV_SHARE))
             recipe = Recipe(sources, None, rules, texts)
@@ -166,6 +161,27 @@ def prepare(
         tokenizer_file=path,
         digests={str(file): known.of(file) for file in [*recipe.inputs(), path]},
     )
+
+
+def _surveyed(recipe: Recipe, cache: Path) -> int:
+    """Count the pairs and find any fault, once for all of the files as they are.
+
+    Everything is read before anything is written: a misspelt name leaves no folder.
+    """
+    known = Memory(cache / "surveys.json")
+    if known.recall() and all(path.is_file() for path in recipe.inputs()):
+        pairs = known.recall().get(_digest(recipe.identity(cache)))
+        if isinstance(pairs, int):
+            return pairs
+    pairs = sum(survey(source) for source in recipe.sources)
+    for held in recipe.held_out:
+        if isinstance(held, Path):
+            deque(read_sentences(held), maxlen=0)
+        else:
+            survey(held)
+    with _alone(cache):
+        known.remember({_digest(recipe.identity(cache)): pairs})
+    return pairs
 
 
 def _held_out(recipe: Recipe, cache: Path, *, pairs: int, count: int, seed: int) -> TwoFiles:
