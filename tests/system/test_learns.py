@@ -12,7 +12,7 @@ from transduce.config.schema import ModelConfig
 from transduce.models.transformer import Transformer
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID
 
-LONGEST, SYMBOLS, STEPS = 10, 16, 800
+LONGEST, SYMBOLS, STEPS = 10, 16, 500
 
 
 def copied(words: list[int]) -> list[int]:

@@ -219,7 +219,7 @@ def test_on_a_gpu_the_kernel_computes_what_torch_does(entries: int, scale: float
 @pytest.mark.parametrize("chunks", [1, 5])
 def test_on_a_gpu_chunks_in_bfloat16_add_up(chunks: int) -> None:
     states, projection, targets = (t.detach().cuda() for t in problem((9, 7), 1000, 64, seed=8))
-    # Logits of about 1, as a model has them; of those of 30 bfloat16 keeps a quarter at best.
+    # Logits of about 1, as a model has them: those of 30 are an eighth apart in bfloat16.
     rounded = [tensor.bfloat16() for tensor in (states, projection / 64**0.5)]
     exact = [tensor.double().requires_grad_() for tensor in rounded]
     inputs = (rounded[0].clone().requires_grad_(), rounded[1].float().requires_grad_())

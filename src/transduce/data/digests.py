@@ -46,7 +46,7 @@ class Digests:
             state = path.stat()
             stamp = [state.st_size, state.st_mtime_ns, state.st_ino]
             remembered = self._memory.recall().get(str(path.resolve()))
-            if remembered and remembered[:-1] == stamp:
+            if isinstance(remembered, list) and remembered[:-1] == stamp:
                 return str(remembered[-1])
             digest = _digest(path)
         except OSError as unreadable:
