@@ -229,6 +229,9 @@ def test_several_development_files_are_one_set_and_none_is_learnt_from(tmp_path:
     assert decoded(found.dev, found.tokenizer) == found.dev_pairs
     assert sentences(found.dev_pairs).isdisjoint(sentences(decoded(found.train, found.tokenizer)))
     assert {*config.dev_src, *config.dev_tgt} < found.digests.keys()
+    assert found.some_dev_pairs(3) == [first[0], second[0], second[10]], "of 30, every tenth"
+    assert found.some_dev_pairs(99) == found.some_dev_pairs(30) == found.dev_pairs
+    assert found.some_dev_pairs(0) == []
 
 
 def test_text_is_surveyed_once_for_as_long_as_it_stays_the_same(

@@ -279,7 +279,7 @@ def _make_evaluate(
 ) -> "Evaluate":
     from transduce.evaluation.dev import DevBleu
 
-    pairs = prepared.dev_pairs[:sentences]
+    pairs = prepared.some_dev_pairs(sentences)
     if not pairs:
         return lambda _model: None
     words = " ".join(pair.tgt for pair in pairs).split()

@@ -238,7 +238,10 @@ class RunConfig(_Section):
         default=0.0, description="keep a moving average of the weights; a deviation above 0"
     )
     bleu_sentences: int = Field(
-        default=500, ge=0, le=10**6, description="dev sentences to translate at a scoring"
+        default=500,
+        ge=0,
+        le=10**6,
+        description="dev sentences to translate at a scoring, from all of the set",
     )
     timeout_s: Positive = Field(
         default=1800.0, description="how long processes wait for one of them before giving up"

@@ -65,6 +65,11 @@ class Prepared:
     tokenizer_file: Path
     digests: dict[str, str]  # of every file that was read, by its name
 
+    def some_dev_pairs(self, count: int) -> list[Pair]:
+        """Take so many pairs, or all, evenly from all of the development set's files."""
+        taken = min(count, len(self.dev_pairs))
+        return [self.dev_pairs[place * len(self.dev_pairs) // taken] for place in range(taken)]
+
 
 def sources_of(config: DataConfig) -> tuple[Source, ...]:
     """Name the corpora that the settings give."""

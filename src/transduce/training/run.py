@@ -78,7 +78,7 @@ class MakeEvaluate(Protocol):
         sentences: int,
         stopped: Callable[[], bool],
     ) -> Evaluate:
-        """Take the first so many sentences, and stop between them if asked to."""
+        """Take so many sentences from all of it, and stop between them if asked to."""
         ...
 
 
