@@ -1,6 +1,7 @@
 """What is scored on is never learnt from, and everything is made once."""
 
 import json
+import os
 import random
 import subprocess
 import sys
@@ -244,8 +245,7 @@ def test_text_is_surveyed_once_for_as_long_as_it_stays_the_same(
     )
     first = gathered(config, tmp_path / "cache")
     with monkeypatch.context() as patched:
-        for name in ("survey", "read_sentences"):
-            patched.delattr(f"transduce.training.prepare.{name}")
+        patched.delattr("transduce.training.prepare.survey")
         assert gathered(config, tmp_path / "cache") == first
     two_files(tmp_path, PAIRS[:-1])
     assert gathered(config, tmp_path / "cache").pairs == len(PAIRS) - 1
@@ -253,6 +253,18 @@ def test_text_is_surveyed_once_for_as_long_as_it_stays_the_same(
         text.write(b"\xff\n")
     with pytest.raises(InputError, match="not UTF-8"):
         gathered(config, tmp_path / "cache")
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["first", "again"])
+def test_a_pipe_is_refused_instead_of_read_twice(known: bool, tmp_path: Path) -> None:
+    config = DataConfig(**two_files(tmp_path, PAIRS))
+    if known:
+        gathered(config, tmp_path / "cache")
+    os.mkfifo(tmp_path / "pipe")
+    pipe = (str(tmp_path / "pipe"),)
+    for changes in ({"held_out": pipe}, {"dev_src": pipe, "dev_tgt": config.tgt}):
+        with pytest.raises(InputError, match="pipe is not a file: a corpus is read more than once"):
+            gathered(config.model_copy(update=changes), tmp_path / "cache")
 
 
 @pytest.mark.parametrize("spoilt", ["", "[]", "{", '{"a": []}'])

@@ -75,11 +75,14 @@ def source_of(src: Path, tgt: Path | None = None, *, fields: str = "src,tgt") ->
     raise InputError(f"{src} has no partner: give the target text too, or a .tsv or .jsonl file")
 
 
-def survey(source: Source) -> int:
-    """Read everything, raise on the first fault, and return the number of pairs."""
-    for path in (value for value in vars(source).values() if isinstance(value, Path)):
-        if path.exists() and not path.is_file():
+def survey(source: Path | Source) -> int:
+    """Read everything, raise on the first fault, and return the number of pairs, or of lines."""
+    paths = [source] if isinstance(source, Path) else vars(source).values()
+    for path in paths:
+        if isinstance(path, Path) and path.exists() and not path.is_file():
             raise InputError(f"{path} is not a file: a corpus is read more than once")
+    if isinstance(source, Path):
+        return sum(1 for _ in read_lines(source))
     if isinstance(source, TwoFiles):
         n_src, n_tgt = (sum(1 for _ in read_lines(path)) for path in (source.src, source.tgt))
         if n_src != n_tgt:

@@ -6,7 +6,7 @@ is complete or not there. Several processes may ask at once: one works, the othe
 
 import json
 import math
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
@@ -23,7 +23,6 @@ from transduce.data.corpus import (
     Source,
     TwoFiles,
     read_pairs,
-    read_sentences,
     source_of,
     survey,
 )
@@ -180,10 +179,7 @@ def _surveyed(recipe: Recipe, cache: Path) -> int:
             return pairs
     pairs = sum(survey(source) for source in recipe.sources)
     for held in recipe.held_out:
-        if isinstance(held, Path):
-            deque(read_sentences(held), maxlen=0)
-        else:
-            survey(held)
+        survey(held)
     with _alone(cache):
         known.remember({_digest(recipe.identity(cache)): pairs})
     return pairs
