@@ -4,6 +4,7 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
+from threading import current_thread, main_thread
 from typing import Any
 from unittest.mock import patch
 
@@ -12,6 +13,8 @@ import torch
 from torch import Tensor
 
 from tests.training.runs import config, setup
+from transduce.data.batching import Plan
+from transduce.data.loader import Loader
 from transduce.errors import InputError, TransduceError
 from transduce.models.base import Learnable
 from transduce.training import learner as learner_module
@@ -84,6 +87,20 @@ def test_what_a_first_step_takes_does_not_make_the_learning_rate_leap(tmp_path: 
         train(run)
     first = next(event for event in events if isinstance(event, Stepped))
     assert first.learning_rate <= 4 * first.step / 1000
+
+
+def test_no_epoch_but_the_first_waits_for_its_plan(tmp_path: Path) -> None:
+    plan, planned = Loader.plan, []
+
+    def noted(self: Loader, epoch: int) -> Plan:
+        planned.append((epoch, current_thread() is main_thread()))
+        return plan(self, epoch)
+
+    run = setup(tmp_path, config(training={"steps": 10**6, "epochs": 2.5}))
+    with patch.object(Loader, "plan", noted):
+        assert train(run) == "2.5 epochs are done"
+    assert planned[:3] == [(0, True), (1, False), (2, False)]
+    assert {epoch for epoch, is_main in planned if is_main} == {0}
 
 
 @pytest.mark.parametrize(

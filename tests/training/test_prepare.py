@@ -11,6 +11,7 @@ from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 from hypothesis import given, settings
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 
 from transduce.config.schema import DataConfig
 from transduce.data.cleaning import Report, clean
-from transduce.data.corpus import Pair, read_pairs
+from transduce.data.corpus import Pair, read_pairs, survey
 from transduce.data.grammar import generate
 from transduce.data.store import Store
 from transduce.errors import ConfigError, InputError, TransduceError
@@ -264,6 +265,33 @@ def test_a_pipe_is_refused_instead_of_read_twice(known: bool, tmp_path: Path) ->
     pipe = (str(tmp_path / "pipe"),)
     for changes in ({"held_out": pipe}, {"dev_src": pipe, "dev_tgt": config.tgt}):
         with pytest.raises(InputError, match="pipe is not a file: a corpus is read more than once"):
+            gathered(config.model_copy(update=changes), tmp_path / "cache")
+
+
+def test_a_text_that_changes_while_it_is_surveyed_is_surveyed_again(tmp_path: Path) -> None:
+    config = DataConfig(
+        **two_files(tmp_path, PAIRS), dev_src=(write_tsv(tmp_path / "d.tsv", PAIRS[:9]),)
+    )
+
+    def counted_and_then_changed(source: Any) -> int:
+        found = survey(source)
+        two_files(tmp_path, PAIRS[:50])
+        return found
+
+    with patch("transduce.training.prepare.survey", counted_and_then_changed):
+        gathered(config, tmp_path / "cache")
+    assert gathered(config, tmp_path / "cache").pairs == 50
+
+
+@pytest.mark.parametrize("known", [False, True], ids=["first", "again"])
+def test_a_name_that_cannot_be_looked_up_is_one_that_cannot_be_read(
+    known: bool, tmp_path: Path
+) -> None:
+    config = DataConfig(**two_files(tmp_path, PAIRS))
+    if known:
+        gathered(config, tmp_path / "cache")
+    for changes in ({"held_out": ("n" * 300,)}, {"src": ("n" * 300,)}):
+        with pytest.raises(InputError, match=r"cannot read nnn.*File name too long"):
             gathered(config.model_copy(update=changes), tmp_path / "cache")
 
 

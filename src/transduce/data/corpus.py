@@ -10,6 +10,7 @@ import bz2
 import gzip
 import json
 import lzma
+import os
 import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -79,7 +80,8 @@ def survey(source: Path | Source) -> int:
     """Read everything, raise on the first fault, and return the number of pairs, or of lines."""
     paths = [source] if isinstance(source, Path) else vars(source).values()
     for path in paths:
-        if isinstance(path, Path) and path.exists() and not path.is_file():
+        # Those of `os` take a name that cannot be looked up for one that is not there.
+        if isinstance(path, Path) and os.path.exists(path) and not os.path.isfile(path):  # noqa: PTH110, PTH113
             raise InputError(f"{path} is not a file: a corpus is read more than once")
     if isinstance(source, Path):
         return sum(1 for _ in read_lines(source))

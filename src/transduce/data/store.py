@@ -130,15 +130,19 @@ def open_or_build(
     recipe: Recipe,
     cache: Path,
     *,
+    pairs: int | None = None,
     processes: int = 2,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Store:
-    """Open the store of a recipe, or build it first; progress is told pairs done and in all."""
+    """Open the store of a recipe, or build it first; progress is told pairs done and in all.
+
+    Where it is not said how many pairs there are, they are counted first.
+    """
     identity = recipe.identity(cache)
     name = blake2b(json.dumps(identity, sort_keys=True).encode(), digest_size=12).hexdigest()
     folder = cache / name
     if not folder.exists():
-        total = sum(survey(source) for source in recipe.sources)
+        total = sum(map(survey, recipe.sources)) if pairs is None else pairs
         try:
             with in_the_making(folder) as making:
                 manifest = _build(recipe, making, processes, lambda done: progress(done, total))

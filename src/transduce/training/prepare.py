@@ -6,6 +6,7 @@ is complete or not there. Several processes may ask at once: one works, the othe
 
 import json
 import math
+import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
@@ -149,7 +150,9 @@ def prepare(
         tokenizer = Tokenizer.load(path)
         recipe = Recipe(corpora.sources, path, corpora.rules, corpora.held_out)
         with phase("encoding") as progress:
-            train = open_or_build(recipe, cache, processes=processes, progress=progress)
+            train = open_or_build(
+                recipe, cache, pairs=corpora.pairs, processes=processes, progress=progress
+            )
         dev = open_or_build(Recipe(corpora.dev, path, None), cache, processes=1)
     if len(train) == 0:
         raise InputError(
@@ -172,17 +175,27 @@ def _surveyed(recipe: Recipe, cache: Path) -> int:
 
     Everything is read before anything is written: a misspelt name leaves no folder.
     """
-    known = Memory(cache / "surveys.json")
-    if known.recall() and all(path.is_file() for path in recipe.inputs()):
-        pairs = known.recall().get(_digest(recipe.identity(cache)))
+    memory = Memory(cache / "surveys.json")
+    known = memory.recall()
+    if known and all(os.path.isfile(path) for path in recipe.inputs()):  # noqa: PTH113
+        pairs = known.get(_digest(recipe.identity(cache)))
         if isinstance(pairs, int):
             return pairs
-    pairs = sum(survey(source) for source in recipe.sources)
+    before = _stamps(recipe)
+    pairs = sum(map(survey, recipe.sources))
     for held in recipe.held_out:
         survey(held)
     with _alone(cache):
-        known.remember({_digest(recipe.identity(cache)): pairs})
+        surveyed = _digest(recipe.identity(cache))
+        if _stamps(recipe) == before:  # else it may be another text than the one that was counted
+            memory.remember({surveyed: pairs})
     return pairs
+
+
+def _stamps(recipe: Recipe) -> list[tuple[int, int]]:
+    """Return what changes with the files."""
+    states = [path.stat() for path in recipe.inputs() if os.path.isfile(path)]  # noqa: PTH113
+    return [(state.st_size, state.st_mtime_ns) for state in states]
 
 
 def _held_out(recipe: Recipe, cache: Path, *, pairs: int, count: int, seed: int) -> TwoFiles:
