@@ -30,8 +30,8 @@ texts = st.text(max_size=40) | st.text(
 
 
 @cache
-def learned(kind: Kind, *, normalise: bool = True) -> Tokenizer:
-    return Tokenizer.learn(LINES, kind=kind, vocab_size=450, normalise=normalise)
+def learned(kind: Kind, **how: bool) -> Tokenizer:
+    return Tokenizer.learn(LINES, kind=kind, vocab_size=450, **how)
 
 
 @pytest.mark.parametrize("kind", BYTE_KINDS)
@@ -48,6 +48,28 @@ def test_any_text_comes_back_as_its_nfc_form(kind: Kind, text: str) -> None:
 def test_without_normalisation_any_text_comes_back_byte_for_byte(kind: Kind, text: str) -> None:
     tokenizer = learned(kind, normalise=False)
     assert tokenizer.decode_batch(tokenizer.encode_batch([text])) == [text]
+
+
+KEYBOARD = str.maketrans(
+    dict.fromkeys("“”„‟«»", '"')
+    | dict.fromkeys("‘’‚‛‹›´", "'")
+    | dict.fromkeys("‐‑‒–—―−", "-")
+    | dict.fromkeys("\u00a0\u1680\u2002\u2009\u202f\u3000", " ")
+    | {"…": "..."}
+)
+
+
+@pytest.mark.parametrize("kind", BYTE_KINDS)
+@given(text=st.text([*map(chr, KEYBOARD), *"ab\t\n'\"e\u0301日🙂"], max_size=40))
+def test_plain_punctuation_is_that_of_a_keyboard_and_all_else_comes_back(
+    kind: Kind, text: str
+) -> None:
+    tokenizer = learned(kind, plain_punctuation=True)
+    plain = unicodedata.normalize("NFC", text).translate(KEYBOARD)
+    assert tokenizer.decode_batch(tokenizer.encode_batch([text])) == [plain]
+    assert tokenizer.encode_targets([text]) == tokenizer.encode_batch([plain])
+    assert tokenizer.has_plain_punctuation
+    assert not learned(kind).has_plain_punctuation
 
 
 @pytest.mark.parametrize("kind", [*BYTE_KINDS, "whitespace"])

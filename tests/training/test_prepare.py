@@ -340,6 +340,23 @@ def test_a_changed_file_makes_everything_anew(tmp_path: Path) -> None:
     assert before < folders(cache), "what was made before stays for those who ask for it"
 
 
+def test_punctuation_that_is_plain_is_so_in_all_that_is_learnt_from(tmp_path: Path) -> None:
+    quoted = [Pair(f"‘{pair.src}’", f"„{pair.tgt}“") for pair in PAIRS[:200]]
+    config = DataConfig(**two_files(tmp_path, quoted), punctuation="plain")
+    plain = prepared(config, tmp_path / "cache")
+    learnt = decoded(plain.train, plain.tokenizer)
+    assert learnt
+    assert all(pair.src[0] == pair.src[-1] == "'" for pair in learnt)
+    assert all(pair.tgt[0] == pair.tgt[-1] == '"' for pair in learnt)
+    kept = prepared(config.model_copy(update={"punctuation": "kept"}), tmp_path / "cache")
+    assert decoded(kept.train, kept.tokenizer)[0].src.startswith("‘")
+    again = config.model_copy(update={"tokenizer": str(plain.tokenizer_file)})
+    assert decoded(prepared(again, tmp_path / "cache").train, plain.tokenizer) == learnt
+    other = config.model_copy(update={"tokenizer": str(kept.tokenizer_file)})
+    with pytest.raises(ConfigError, match="keeps typographic signs: leave one of the two out"):
+        prepared(other, tmp_path / "cache")
+
+
 def test_a_given_tokenizer_is_taken(
     made: Prepared, corpus: DataConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

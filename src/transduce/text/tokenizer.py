@@ -1,10 +1,10 @@
 """Subwords: text to ids and back, in one JSON file that the `tokenizers` library reads too.
 
 `bpe` (the paper's, §5.1), `unigram` and `wordpiece` learn their pieces over the bytes of UTF-8, so
-no text is unknown to them and every text comes back exactly: as its NFC form, or byte for byte
-where normalisation is off. `whitespace` takes text that is already cut: its pieces are what stands
-between spaces, joins written as `@@ ` are undone on decoding, and a piece that training never saw
-becomes unknown.
+no text is unknown to them and every text comes back exactly: as its NFC form, with plain
+punctuation where that was asked for, or byte for byte where normalisation is off. `whitespace`
+takes text that is already cut: its pieces are what stands between spaces, joins written as `@@ `
+are undone on decoding, and a piece that training never saw becomes unknown.
 
 A vocabulary that was imported may cut source and target differently: its file holds both ways,
 under `source` and `target`.
@@ -36,6 +36,14 @@ BETWEEN_WORDS = r" ?[\p{L}\p{M}]+| ?\p{N}+| ?[^\s\p{L}\p{M}\p{N}]+|\s+"
 SHORT_RUNS = BETWEEN_WORDS.replace("+", "{1,64}")
 """The same, cut after 64 characters: the search for word pieces is cubic in the length of a run."""
 
+PLAIN = {
+    "[“”„‟«»]": '"',
+    "[‘’‚‛‹›´]": "'",
+    "[‐‑‒–—―−]": "-",
+    "…": "...",
+    r"\p{Zs}": " ",
+}
+"""Typographic signs, as patterns, and the signs of a keyboard that are written in their place."""
 
 TWO_WAYS = '{"source":'
 """How the file of a vocabulary begins that cuts source and target differently."""
@@ -60,7 +68,13 @@ class Tokenizer:
 
     @classmethod
     def learn(
-        cls, lines: Iterable[str], *, kind: Kind = "bpe", vocab_size: int, normalise: bool = True
+        cls,
+        lines: Iterable[str],
+        *,
+        kind: Kind = "bpe",
+        vocab_size: int,
+        normalise: bool = True,
+        plain_punctuation: bool = False,
     ) -> Self:
         """Learn a vocabulary of at most vocab_size entries from lines of both languages."""
         least = len(SPECIALS) + (1 if kind == "whitespace" else 256)
@@ -69,8 +83,11 @@ class Tokenizer:
                 f"a vocabulary of kind {kind} has {least} to 10,000,000 entries, not {vocab_size}"
             )
         backend, trainer = _untrained(kind, vocab_size)
-        if normalise:
-            backend.normalizer = normalizers.NFC()
+        steps: list[normalizers.Normalizer] = [normalizers.NFC()] if normalise else []
+        if plain_punctuation:
+            steps += [normalizers.Replace(Regex(signs), plain) for signs, plain in PLAIN.items()]
+        if steps:
+            backend.normalizer = normalizers.Sequence(steps) if len(steps) > 1 else steps[0]
         backend.train_from_iterator(lines, trainer)
         # As added tokens the special names would be found in text; as plain entries they are not.
         description = json.loads(backend.to_str()) | {"added_tokens": []}
@@ -120,6 +137,12 @@ class Tokenizer:
         copy = Backend.from_str(self._backend.to_str())
         copy.model.dropout = p
         return type(self)(copy)
+
+    @property
+    def has_plain_punctuation(self) -> bool:
+        """Whether typographic signs are those of a keyboard to it."""
+        normalizer = self._backend.normalizer
+        return normalizer is not None and normalizer.normalize_str("’") == "'"
 
     def __len__(self) -> int:
         return self._backend.get_vocab_size()

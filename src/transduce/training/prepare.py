@@ -148,6 +148,11 @@ def prepare(
             with phase("learning subwords"):
                 path = _learnt(config, corpora, cache, vocab_size=vocab_size)
         tokenizer = Tokenizer.load(path)
+        if config.punctuation == "plain" and not tokenizer.has_plain_punctuation:
+            raise ConfigError(
+                f"data.punctuation=plain, but {path} keeps typographic signs: "
+                "leave one of the two out"
+            )
         recipe = Recipe(corpora.sources, path, corpora.rules, corpora.held_out)
         with phase("encoding") as progress:
             train = open_or_build(
@@ -234,6 +239,8 @@ def _learnt(config: DataConfig, corpora: Corpora, cache: Path, *, vocab_size: in
     recipe = Recipe(corpora.sources, None, corpora.rules, corpora.held_out)
     identity = recipe.identity(cache)
     identity |= {"kind": config.subwords, "vocab_size": vocab_size, "pairs": LEARN_PAIRS}
+    if config.punctuation != "kept":
+        identity |= {"punctuation": config.punctuation}
     folder = cache / f"subwords-{_digest(identity)}"
     path = folder / "tokenizer.json"
     if not path.exists():
@@ -241,7 +248,12 @@ def _learnt(config: DataConfig, corpora: Corpora, cache: Path, *, vocab_size: in
         some = islice(_judged(recipe), 0, None, every)
         lines = chain.from_iterable(pair for pair, fault in some if fault is None)
         try:
-            tokenizer = Tokenizer.learn(lines, kind=config.subwords, vocab_size=vocab_size)
+            tokenizer = Tokenizer.learn(
+                lines,
+                kind=config.subwords,
+                vocab_size=vocab_size,
+                plain_punctuation=config.punctuation == "plain",
+            )
         except InputError as fault:
             raise ConfigError(f"model.vocab_size={vocab_size}: {fault}") from fault
         with in_the_making(folder) as making:
