@@ -1,8 +1,8 @@
 """Training throughput beside `torch.nn.Transformer` and transformers' MarianMT, on real lengths.
 
     python benchmarks/train_throughput.py --src train.en --tgt train.de [--shape small]
-        [--device cpu] [--threads 2] [--batch-tokens 4096] [--batches 8] [--rounds 9]
-        [--contenders transduce MarianMT]
+        [--device cpu] [--threads 2] [--batch-tokens 4096] [--peer-tokens 4096] [--batches 8]
+        [--rounds 9] [--contenders transduce MarianMT]
 
 All train the same shape on the same text, with dropout 0.1 where each places it: forward,
 label-smoothed loss, backward, Adam; ours by the very code of `transduce train`, the others in the
@@ -204,7 +204,9 @@ def contender(name: str, config: Config) -> Step:
 def serve(options: argparse.Namespace) -> None:
     """Be one contender: at each line of the standard input, train on the batches of one turn."""
     torch.set_num_threads(options.threads)
-    shares = taken(options, in_rows=options.contender == "transduce" and options.device == "cuda")
+    is_ours = options.contender == "transduce"
+    tokens = options.batch_tokens if is_ours else options.peer_tokens
+    shares = taken(options, tokens, in_rows=is_ours and options.device == "cuda")
     step = contender(options.contender, settings(options))
     on_cuda = options.device == "cuda"
     per_turn = len(shares) if on_cuda else 1
@@ -230,11 +232,11 @@ def take(turn: list[Share], step: Step, *, on_cuda: bool) -> tuple[float, float]
     return time.perf_counter() - start, time.process_time() - cpu_start
 
 
-def taken(options: argparse.Namespace, *, in_rows: bool) -> list[Share]:
+def taken(options: argparse.Namespace, batch_tokens: int, *, in_rows: bool) -> list[Share]:
     """Take the first batches: all but the last of an epoch, which may be small."""
     loader = Loader(
         Store.open(options.store),
-        max_tokens=options.batch_tokens,
+        max_tokens=batch_tokens,
         pin=options.device == "cuda",
         in_rows=in_rows,
     )
@@ -270,10 +272,8 @@ def prepare(options: argparse.Namespace, work: Path) -> None:
 
 def measure(options: argparse.Namespace) -> dict[str, NDArray[np.float64]]:
     """Let the contenders take turns; return each one's seconds, CPU seconds and tokens, by turn."""
-    given = {
-        name: getattr(options, name)
-        for name in ("shape", "device", "threads", "batch_tokens", "batches", "store", "vocab_size")
-    }
+    names = ("shape", "device", "threads", "batches", "store", "vocab_size")
+    given = {name: getattr(options, name) for name in (*names, "batch_tokens", "peer_tokens")}
     arguments = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
     # Threads that wait for work would otherwise take the time of whoever has some.
     command = ["env", "OMP_WAIT_POLICY=passive", sys.executable, __file__, *arguments]
@@ -328,6 +328,7 @@ def main() -> None:
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--batch-tokens", type=int, default=4096, help="on either side")
+    parser.add_argument("--peer-tokens", type=int, help="of the others' batches, if not as many")
     parser.add_argument("--batches", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--contenders", nargs="+", metavar="NAME", help="instead of all")
@@ -336,6 +337,7 @@ def main() -> None:
     inner.add_argument("--store", type=Path)
     inner.add_argument("--vocab-size", type=int)
     options = parser.parse_args()
+    options.peer_tokens = options.peer_tokens or options.batch_tokens
     if options.contender:
         serve(options)
         return

@@ -14,10 +14,10 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from transduce.nn.device import kernels_work
+from transduce.nn.device import in_whole_waves, kernels_work
 from transduce.text.special_ids import PAD_ID
 
-CHUNK_ELEMENTS = {"cpu": 2**25, "cuda": 2**28}
+CHUNK_ELEMENTS = {"cpu": 2**25, "cuda": 2**29}
 """Logits held at a time, by the kind of device. Each chunk reads and writes the gradient of the
 whole projection: on two cores with 37,000 entries, an eighth of this costs a fifth more time."""
 
@@ -107,7 +107,7 @@ def _by_chunks(
             chunk_of = partial(_one_chunk, w=w, w_mean=w_mean, eps_ls=eps_ls)
         loss, nll = torch.zeros(2, dtype=_sum_dtype(states), device=w.device)
         d_w = torch.zeros_like(w if d_states is not None else w[:0], dtype=loss.dtype)
-        size = max(1, elements // w.size(0))
+        size = in_whole_waves(max(1, elements // w.size(0)), w.size(1), w.device)
         for start in range(0, targets.size(0), size):
             rows = slice(start, start + size)
             x, y = states[rows].to(dtype), targets[rows, None]  # [n, d_model], [n, 1]
