@@ -162,7 +162,7 @@ class DataConfig(_Section):
     punctuation: Literal["kept", "plain"] = Field(
         default="kept",
         description="plain: typographic quotes, apostrophes, dashes and spaces are those of a "
-        "keyboard to the model, in what it reads and in what it writes",
+        "keyboard to the model, in what it reads and in what it writes, a deviation",
     )
     tokenizer: str | None = Field(
         default=None, description="a tokenizer.json to use instead of learning one"
