@@ -204,11 +204,18 @@ def contender(name: str, config: Config) -> Step:
 def serve(options: argparse.Namespace) -> None:
     """Be one contender: at each line of the standard input, train on the batches of one turn."""
     torch.set_num_threads(options.threads)
-    is_ours = options.contender == "transduce"
-    tokens = options.batch_tokens if is_ours else options.peer_tokens
-    shares = taken(options, tokens, in_rows=is_ours and options.device == "cuda")
+    on_cuda, is_ours = options.device == "cuda", options.contender == "transduce"
+    batch_tokens = options.batch_tokens if is_ours else options.peer_tokens
+    loader = Loader(
+        Store.open(options.store),
+        max_tokens=batch_tokens,
+        pin=on_cuda,
+        in_rows=is_ours and on_cuda,
+    )
+    # Where a turn is more than one batch, it is as much text for all.
+    more = options.batch_tokens // batch_tokens if on_cuda else 1
+    shares = taken(loader, options.batches * more)
     step = contender(options.contender, settings(options))
-    on_cuda = options.device == "cuda"
     per_turn = len(shares) if on_cuda else 1
     turns = [shares[at : at + per_turn] for at in range(0, len(shares), per_turn)]
     for number, _ in enumerate(sys.stdin):
@@ -232,16 +239,10 @@ def take(turn: list[Share], step: Step, *, on_cuda: bool) -> tuple[float, float]
     return time.perf_counter() - start, time.process_time() - cpu_start
 
 
-def taken(options: argparse.Namespace, batch_tokens: int, *, in_rows: bool) -> list[Share]:
+def taken(loader: Loader, batches: int) -> list[Share]:
     """Take the first batches: all but the last of an epoch, which may be small."""
-    loader = Loader(
-        Store.open(options.store),
-        max_tokens=batch_tokens,
-        pin=options.device == "cuda",
-        in_rows=in_rows,
-    )
     shares = (share for epoch in count() for share in loader.steps(epoch) if share.done < share.of)
-    return list(islice(shares, options.batches))
+    return list(islice(shares, batches))
 
 
 def settings(options: argparse.Namespace) -> Config:
@@ -272,8 +273,10 @@ def prepare(options: argparse.Namespace, work: Path) -> None:
 
 def measure(options: argparse.Namespace) -> dict[str, NDArray[np.float64]]:
     """Let the contenders take turns; return each one's seconds, CPU seconds and tokens, by turn."""
-    names = ("shape", "device", "threads", "batches", "store", "vocab_size")
-    given = {name: getattr(options, name) for name in (*names, "batch_tokens", "peer_tokens")}
+    sizes = ("batch_tokens", "peer_tokens", "batches", "vocab_size")
+    given = {
+        name: getattr(options, name) for name in ("shape", "device", "threads", "store", *sizes)
+    }
     arguments = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
     # Threads that wait for work would otherwise take the time of whoever has some.
     command = ["env", "OMP_WAIT_POLICY=passive", sys.executable, __file__, *arguments]

@@ -62,6 +62,16 @@ def test_a_word_that_was_cut_in_two_is_one() -> None:
     assert pharaoh(found) == "0-0 1-1 2-2"
 
 
+def test_letters_are_counted_as_a_model_with_plain_punctuation_writes_them() -> None:
+    cross = looking([[0.5, 0.4, 0.0, 0.1], [0.0, 0.0, 0.9, 0.1], [0.0, 0.0, 0.0, 1.0]])
+    parts = [
+        attention(["a", "...", "Ġb"], ["x", "Ġy"], cross=cross),
+        attention(["a", "Ġb"], ["x", "Ġy"], cross=cross[:, :, :, 1:]),
+    ]
+    found = alignment(parts, source="a… ba b", translation="x yx y")
+    assert pharaoh(found) == "0-0 1-1 2-2"
+
+
 def test_numbers_stay_within_the_texts_even_where_they_do_not_match() -> None:
     shown = attention(["a", "Ġb", "Ġc"], ["x", "Ġy", "Ġz"])
     for src, tgt in alignment([shown], source="a", translation="x yz"):

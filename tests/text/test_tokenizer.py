@@ -1,4 +1,5 @@
 import json
+import sys
 import unicodedata
 from functools import cache
 from pathlib import Path
@@ -10,6 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.errors import InputError
+from transduce.text.punctuation import plainly
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from transduce.text.tokenizer import SPECIALS, Kind, Tokenizer
 
@@ -54,7 +56,7 @@ KEYBOARD = str.maketrans(
     dict.fromkeys("“”„‟«»", '"')
     | dict.fromkeys("‘’‚‛‹›´", "'")
     | dict.fromkeys("‐‑‒–—―−", "-")
-    | dict.fromkeys("\u00a0\u1680\u2002\u2009\u202f\u3000", " ")
+    | {chr(n): " " for n in range(sys.maxunicode) if unicodedata.category(chr(n)) == "Zs"}
     | {"…": "..."}
 )
 
@@ -68,8 +70,34 @@ def test_plain_punctuation_is_that_of_a_keyboard_and_all_else_comes_back(
     plain = unicodedata.normalize("NFC", text).translate(KEYBOARD)
     assert tokenizer.decode_batch(tokenizer.encode_batch([text])) == [plain]
     assert tokenizer.encode_targets([text]) == tokenizer.encode_batch([plain])
-    assert tokenizer.has_plain_punctuation
-    assert not learned(kind).has_plain_punctuation
+    assert plainly(unicodedata.normalize("NFC", text)) == plain
+
+
+def test_punctuation_is_plain_where_every_sign_is_and_on_both_sides(tmp_path: Path) -> None:
+    plain, kept = (learned("bpe", plain_punctuation=is_plain) for is_plain in (True, False))
+    assert plain.has_plain_punctuation
+    assert not kept.has_plain_punctuation
+    assert learned("whitespace", plain_punctuation=True).has_plain_punctuation
+    plain.save(tmp_path / "plain.json")
+    kept.save(tmp_path / "kept.json")
+    ways = [
+        json.loads((tmp_path / f"{name}.json").read_text("utf-8")) for name in ("plain", "kept")
+    ]
+    source, target = ways[0], ways[0] | {"normalizer": ways[1]["normalizer"]}
+    assert not Tokenizer.parse(
+        json.dumps({"source": source, "target": target})
+    ).has_plain_punctuation
+    some = source["normalizer"]["normalizers"][:-1]
+    fewer = source | {"normalizer": source["normalizer"] | {"normalizers": some}}
+    assert not Tokenizer.parse(json.dumps(fewer)).has_plain_punctuation
+
+
+def test_plain_punctuation_holds_for_text_that_is_cut_already() -> None:
+    tokenizer = Tokenizer.learn(
+        ["er sagte „ ja “"], kind="whitespace", vocab_size=99, plain_punctuation=True
+    )
+    encoded = tokenizer.encode_batch(['er sagte " ja "', "er sagte « ja »"])
+    assert tokenizer.decode_batch(encoded) == ['er sagte " ja "'] * 2
 
 
 @pytest.mark.parametrize("kind", [*BYTE_KINDS, "whitespace"])

@@ -1,4 +1,5 @@
 import math
+from unittest.mock import patch
 
 import pytest
 import torch
@@ -49,6 +50,18 @@ def torch_loss(states: Tensor, projection: Tensor, targets: Tensor, eps_ls: floa
         reduction="sum",
         label_smoothing=eps_ls,
     )
+
+
+@given(size=st.integers(1, 9))
+def test_chunks_have_as_many_rows_as_suit_the_device(size: int) -> None:
+    drawn = problem((5, 5), 11, 4, seed=1)
+    whole = smoothed_loss(*drawn, eps_ls=0.1)[0]
+    with patch("transduce.training.loss.in_whole_waves", return_value=size) as rounded:
+        cut = smoothed_loss(*drawn, eps_ls=0.1, chunk_elements=70)[0]
+    rounded.assert_called_once_with(70 // 11, 4, torch.device("cpu"))
+    assert_close(cut, whole)
+    sides = drawn[:2]
+    assert_close(torch.autograd.grad(cut, sides), torch.autograd.grad(whole, sides))
 
 
 @given(drawn=problems(), eps_ls=smoothings, chunk_elements=st.integers(1, 200))

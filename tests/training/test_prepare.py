@@ -10,7 +10,7 @@ import unicodedata
 from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 from unittest.mock import patch
 
 import pytest
@@ -340,21 +340,50 @@ def test_a_changed_file_makes_everything_anew(tmp_path: Path) -> None:
     assert before < folders(cache), "what was made before stays for those who ask for it"
 
 
+def quoted(pairs: list[Pair]) -> list[Pair]:
+    return [Pair(f"‘{pair.src}’", f"„{pair.tgt}“") for pair in pairs]
+
+
+def plainly_quoted(pairs: list[Pair]) -> list[Pair]:
+    return [Pair(f"'{pair.src}'", f'"{pair.tgt}"') for pair in pairs]
+
+
 def test_punctuation_that_is_plain_is_so_in_all_that_is_learnt_from(tmp_path: Path) -> None:
-    quoted = [Pair(f"‘{pair.src}’", f"„{pair.tgt}“") for pair in PAIRS[:200]]
-    config = DataConfig(**two_files(tmp_path, quoted), punctuation="plain")
+    config = DataConfig(**two_files(tmp_path, quoted(PAIRS[:200])), punctuation="plain")
     plain = prepared(config, tmp_path / "cache")
     learnt = decoded(plain.train, plain.tokenizer)
     assert learnt
-    assert all(pair.src[0] == pair.src[-1] == "'" for pair in learnt)
-    assert all(pair.tgt[0] == pair.tgt[-1] == '"' for pair in learnt)
-    kept = prepared(config.model_copy(update={"punctuation": "kept"}), tmp_path / "cache")
-    assert decoded(kept.train, kept.tokenizer)[0].src.startswith("‘")
-    again = config.model_copy(update={"tokenizer": str(plain.tokenizer_file)})
-    assert decoded(prepared(again, tmp_path / "cache").train, plain.tokenizer) == learnt
-    other = config.model_copy(update={"tokenizer": str(kept.tokenizer_file)})
-    with pytest.raises(ConfigError, match="keeps typographic signs: leave one of the two out"):
-        prepared(other, tmp_path / "cache")
+    assert set(learnt) <= set(plainly_quoted(PAIRS[:200]))
+    kept = prepared(config.model_copy(update={"punctuation": "auto"}), tmp_path / "cache")
+    assert set(decoded(kept.train, kept.tokenizer)) <= set(quoted(PAIRS[:200]))
+
+
+def test_with_plain_punctuation_signs_alone_make_no_other_sentence(tmp_path: Path) -> None:
+    held_out = tmp_path / "held_out"
+    held_out.write_text("".join(f"'{pair.src}'\n" for pair in PAIRS[:50]), encoding="utf-8")
+    pairs = [*quoted(PAIRS[:200]), *plainly_quoted(PAIRS[100:120])]
+    config = DataConfig(**two_files(tmp_path, pairs), held_out=(str(held_out),))
+    dropped = {
+        name: prepared(config.model_copy(update={"punctuation": name}), tmp_path / "c").train
+        for name in ("kept", "plain")
+    }
+    assert dropped["kept"].manifest["dropped"].get("duplicate", 0) == 0
+    plain = dropped["plain"].manifest["dropped"]
+    assert plain["in the held-out text"] >= 50
+    assert plain["duplicate"] > 0
+
+
+@pytest.mark.parametrize(("has", "given"), [("plain", "kept"), ("kept", "plain")])
+def test_a_given_tokenizer_has_the_punctuation_that_it_has(
+    has: Literal["plain", "kept"], given: str, tmp_path: Path
+) -> None:
+    config = DataConfig(**two_files(tmp_path, quoted(PAIRS[:200])), punctuation=has)
+    made = prepared(config, tmp_path / "cache")
+    taken = {"tokenizer": str(made.tokenizer_file), "punctuation": "auto"}
+    again = prepared(config.model_copy(update=taken), tmp_path / "cache")
+    assert again.train.manifest == made.train.manifest
+    with pytest.raises(ConfigError, match=f"={given}, but in .* it is {has}: leave the setting"):
+        prepared(config.model_copy(update=taken | {"punctuation": given}), tmp_path / "cache")
 
 
 def test_a_given_tokenizer_is_taken(

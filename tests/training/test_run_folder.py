@@ -82,6 +82,7 @@ CHANGES: dict[str, Any] = {
     "data.src": "b.en",
     "data.clean": False,
     "data.subwords": "unigram",
+    "data.punctuation": "plain",
     "model.vocab_size": 500,
     "model.d_model": 64,
     "model.p_drop": 0.1,

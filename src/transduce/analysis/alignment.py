@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from transduce.analysis.words import Words, words_of
 from transduce.decoding.attention import Attention
 from transduce.errors import InputError
+from transduce.text.punctuation import plainly
 
 Link = tuple[int, int]
 """Numbers of a source word and of a translated one, from 0."""
@@ -118,4 +119,4 @@ def _places(parts: Sequence[Words], text: str) -> list[dict[int, int]]:
 
 
 def _composed(word: str) -> str:
-    return unicodedata.normalize("NFC", word)
+    return plainly(unicodedata.normalize("NFC", word))

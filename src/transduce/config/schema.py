@@ -159,10 +159,11 @@ class DataConfig(_Section):
     subwords: Literal["bpe", "unigram", "wordpiece", "whitespace"] = Field(
         default="bpe", description="how words are cut (§5.1); whitespace for text already cut"
     )
-    punctuation: Literal["kept", "plain"] = Field(
-        default="kept",
-        description="plain: typographic quotes, apostrophes, dashes and spaces are those of a "
-        "keyboard to the model, in what it reads and in what it writes, a deviation",
+    punctuation: Literal["auto", "kept", "plain"] = Field(
+        default="auto",
+        description="plain, a deviation: typographic quotes, apostrophes, dashes, dots and spaces "
+        "are those of a keyboard to the model, in what it reads and in what it writes; auto: as "
+        "data.tokenizer has it, and kept without one",
     )
     tokenizer: str | None = Field(
         default=None, description="a tokenizer.json to use instead of learning one"

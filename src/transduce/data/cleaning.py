@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.data.corpus import Pair
+from transduce.text.punctuation import plainly
 
 SAMPLE_PAIRS = 10_000
 BATCH_PAIRS = 10_000
@@ -116,7 +117,7 @@ def clean(
     sieve, seen = Sieve.of(sample, rules=rules, held_out=held_out), Seen()
     for batch in batched(stream, BATCH_PAIRS):
         faults = sieve.faults(batch)
-        repeated = seen.add(digests(batch))
+        repeated = seen.add(sieve.digests(batch))
         for pair, fault in zip(batch, report.told(batch, faults, repeated), strict=True):
             if fault is None:
                 yield pair
@@ -143,12 +144,20 @@ class Sieve:
     rules: Rules | None  # None: only what is held out is caught
     typical: Typical
     held_out: frozenset[int]
+    is_plain: bool = False  # whether a model sees plain punctuation
 
     @classmethod
-    def of(cls, sample: list[Pair], *, rules: Rules | None, held_out: Iterable[str] = ()) -> Self:
+    def of(
+        cls,
+        sample: list[Pair],
+        *,
+        rules: Rules | None,
+        held_out: Iterable[str] = (),
+        is_plain: bool = False,
+    ) -> Self:
         """Learn what is typical from a sample."""
-        hidden = frozenset(_digest(_seen(sentence)) for sentence in held_out)
-        return cls(rules, Typical.of(sample), hidden)
+        hidden = frozenset(_digest(_seen(text, is_plain=is_plain)) for text in held_out)
+        return cls(rules, Typical.of(sample), hidden, is_plain)
 
     def faults(self, batch: list[Pair]) -> list[str | None]:
         """Name the first filter that catches each pair."""
@@ -159,16 +168,19 @@ class Sieve:
         if (
             fault is None
             and self.held_out
-            and not self.held_out.isdisjoint(_digest(_seen(text)) for text in pair)
+            and not self.held_out.isdisjoint(map(_digest, self._seen(pair)))
         ):
             return HELD_OUT
         return fault
 
+    def digests(self, batch: list[Pair]) -> list[int]:
+        """Digest pairs to numbers to know them again by."""
+        seen = map(self._seen, batch)
+        return [_digest(f"{len(src)} {src} {tgt}") for src, tgt in seen]
 
-def digests(batch: list[Pair]) -> list[int]:
-    """Digest pairs to numbers to know them again by."""
-    seen = ((_seen(pair.src), _seen(pair.tgt)) for pair in batch)
-    return [_digest(f"{len(src)} {src} {tgt}") for src, tgt in seen]
+    def _seen(self, pair: Pair) -> Pair:
+        src, tgt = (_seen(text, is_plain=self.is_plain) for text in pair)
+        return Pair(src, tgt)
 
 
 class Seen:
@@ -256,6 +268,7 @@ def _digest(text: str) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
-def _seen(text: str) -> str:
+def _seen(text: str, *, is_plain: bool) -> str:
     """Return what a model sees of a text: its NFC form, without spaces around it."""
-    return unicodedata.normalize("NFC", text.strip())
+    composed = unicodedata.normalize("NFC", text.strip())
+    return plainly(composed) if is_plain else composed

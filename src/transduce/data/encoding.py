@@ -15,7 +15,7 @@ from threading import Thread
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.data.cleaning import Sieve, digests
+from transduce.data.cleaning import Sieve
 from transduce.data.corpus import Pair
 from transduce.errors import TransduceError
 from transduce.text.tokenizer import Tokenizer
@@ -122,7 +122,7 @@ def _encode(batch: list[Pair]) -> Encoded:
     fit = [pair for pair, fault in zip(batch, faults, strict=True) if fault is None]
     return Encoded(
         faults,
-        digests(batch) if sieve.rules else [],
+        sieve.digests(batch) if sieve.rules else [],
         _side(_Process.tokenizer.encode_batch([pair.src for pair in fit])),
         _side(_Process.tokenizer.encode_targets([pair.tgt for pair in fit])),
     )

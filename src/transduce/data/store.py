@@ -7,7 +7,7 @@ other settings or another vocabulary make another store.
 
 import json
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.data.cleaning import Report, Rules, Seen, Sieve, batched, sampled
-from transduce.data.corpus import Source, read_pairs, read_sentences, survey
+from transduce.data.corpus import Pair, Source, read_pairs, read_sentences, survey
 from transduce.data.digests import Digests
 from transduce.data.encoding import Encoder, Ids, Side, id_type
 from transduce.disk import in_the_making, sync
@@ -95,6 +95,7 @@ class Recipe:
     tokenizer: Path | None  # None: only to ask which pairs it takes
     rules: Rules | None = field(default_factory=Rules)  # None drops only what is held out
     held_out: Sequence[Path | Source] = ()  # texts whose sentences must not be learnt from
+    is_plain: bool = False  # whether the vocabulary has plain punctuation
 
     def inputs(self) -> list[Path]:
         """List the files that are read, in a fixed order."""
@@ -103,14 +104,16 @@ class Recipe:
             values += [item] if isinstance(item, Path) else vars(item).values()
         return [value for value in values if isinstance(value, Path)]
 
-    def held_out_sentences(self) -> Iterator[str]:
-        """Stream the sentences that must not be learnt from."""
-        return (text for item in self.held_out for text in read_sentences(item))
+    def sieve(self, sample: list[Pair]) -> Sieve:
+        """Make the sieve for a corpus that begins with these pairs."""
+        held_out = (text for item in self.held_out for text in read_sentences(item))
+        return Sieve.of(sample, rules=self.rules, held_out=held_out, is_plain=self.is_plain)
 
     def identity(self, cache: Path) -> dict[str, Any]:
         """Describe the recipe by content: digests of files instead of their names."""
         known = Digests(cache)
-        return {
+        plain = {"punctuation": "plain"} if self.is_plain else {}
+        return plain | {
             "format": FORMAT,
             "sources": [_described(source, known) for source in self.sources],
             "held_out": [_described(item, known) for item in self.held_out],
@@ -161,7 +164,7 @@ def _build(
     writers = {side: _SideWriter(folder, side) for side in SIDES}
     for source in recipe.sources:  # what is typical is typical of each by itself
         sample, pairs = sampled(read_pairs(source))
-        sieve = Sieve.of(sample, rules=recipe.rules, held_out=recipe.held_out_sentences())
+        sieve = recipe.sieve(sample)
         batches = batched(pairs, BATCH_PAIRS)
         encoder = Encoder(recipe.tokenizer, sieve)
         for batch, encoded in encoder.encode_all(batches, processes=processes):

@@ -1,7 +1,6 @@
 """Whether our own kernels may stand in for torch's."""
 
 import importlib.util
-import math
 import warnings
 from functools import cache
 
@@ -14,9 +13,6 @@ MAX_WIDTH = 128
 """Wider heads need more of a multiprocessor's memory than most devices have."""
 MAX_PLACES = 2**14
 """So many places of a sentence, positions times hypotheses, are surveyed in one program."""
-
-TILE_ROWS, TILE_COLUMNS = 128, 256
-"""What one multiprocessor computes of a large product at a time."""
 
 
 def runs_kernels(x: Tensor) -> bool:
@@ -41,20 +37,6 @@ def fits_kernels(queries: int, d_k: int, d_v: int, dtype: torch.dtype) -> bool:
     """Say whether attention of this shape is what our kernels are made for."""
     is_known = dtype in (torch.float32, torch.bfloat16, torch.float16)
     return is_known and queries <= MAX_QUERIES and max(d_k, d_v) <= MAX_WIDTH
-
-
-def in_whole_waves(rows: int, width: int, device: torch.device) -> int:
-    """Round down to rows of a product, so wide, that end on all multiprocessors of a GPU at once.
-
-    51,200 rows of 1,024 are 1,600 tiles, 12.1 for each of an H200's 132: the last round has work
-    for 16 of them and takes as long as any other. Too few rows for one round stay as they are.
-    """
-    if device.type != "cuda":
-        return rows
-    multiprocessors = torch.cuda.get_device_properties(device).multi_processor_count
-    per_tile_row = math.ceil(width / TILE_COLUMNS)
-    wave = TILE_ROWS * multiprocessors // math.gcd(multiprocessors, per_tile_row)
-    return rows // wave * wave or rows
 
 
 @cache

@@ -1,10 +1,10 @@
 """Subwords: text to ids and back, in one JSON file that the `tokenizers` library reads too.
 
 `bpe` (the paper's, §5.1), `unigram` and `wordpiece` learn their pieces over the bytes of UTF-8, so
-no text is unknown to them and every text comes back exactly: as its NFC form, with plain
-punctuation where that was asked for, or byte for byte where normalisation is off. `whitespace`
-takes text that is already cut: its pieces are what stands between spaces, joins written as `@@ `
-are undone on decoding, and a piece that training never saw becomes unknown.
+no text is unknown to them and every text comes back exactly: as its NFC form, or byte for byte
+where normalisation is off, and in either case with plain punctuation where that was asked for.
+`whitespace` takes text that is already cut: its pieces are what stands between spaces, joins
+written as `@@ ` are undone on decoding, and a piece that training never saw becomes unknown.
 
 A vocabulary that was imported may cut source and target differently: its file holds both ways,
 under `source` and `target`.
@@ -19,6 +19,7 @@ from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, tra
 from tokenizers import Tokenizer as Backend
 
 from transduce.errors import InputError
+from transduce.text.punctuation import PLAIN
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 
 Kind = Literal["bpe", "unigram", "wordpiece", "whitespace"]
@@ -35,15 +36,6 @@ BETWEEN_WORDS = r" ?[\p{L}\p{M}]+| ?\p{N}+| ?[^\s\p{L}\p{M}\p{N}]+|\s+"
 
 SHORT_RUNS = BETWEEN_WORDS.replace("+", "{1,64}")
 """The same, cut after 64 characters: the search for word pieces is cubic in the length of a run."""
-
-PLAIN = {
-    "[“”„‟«»]": '"',
-    "[‘’‚‛‹›´]": "'",
-    "[‐‑‒–—―−]": "-",
-    "…": "...",
-    r"\p{Zs}": " ",
-}
-"""Typographic signs, as patterns, and the signs of a keyboard that are written in their place."""
 
 TWO_WAYS = '{"source":'
 """How the file of a vocabulary begins that cuts source and target differently."""
@@ -85,7 +77,8 @@ class Tokenizer:
         backend, trainer = _untrained(kind, vocab_size)
         steps: list[normalizers.Normalizer] = [normalizers.NFC()] if normalise else []
         if plain_punctuation:
-            steps += [normalizers.Replace(Regex(signs), plain) for signs, plain in PLAIN.items()]
+            signs = [(Regex(f"[{signs}]"), plain) for signs, plain in PLAIN.items()]
+            steps += [normalizers.Replace(pattern, plain) for pattern, plain in signs]
         if steps:
             backend.normalizer = normalizers.Sequence(steps) if len(steps) > 1 else steps[0]
         backend.train_from_iterator(lines, trainer)
@@ -140,9 +133,8 @@ class Tokenizer:
 
     @property
     def has_plain_punctuation(self) -> bool:
-        """Whether typographic signs are those of a keyboard to it."""
-        normalizer = self._backend.normalizer
-        return normalizer is not None and normalizer.normalize_str("’") == "'"
+        """Whether typographic signs are those of a keyboard to it, in source and target."""
+        return all(_writes_plainly(way.normalizer) for way in (self._backend, self._target) if way)
 
     def __len__(self) -> int:
         return self._backend.get_vocab_size()
@@ -172,6 +164,12 @@ class Tokenizer:
         """Name the pieces, as the vocabulary writes them."""
         names = (self._backend.id_to_token(token) or UNKNOWN for token in ids)
         return [name.removeprefix(OTHER_SIDE) for name in names]
+
+
+def _writes_plainly(normalizer: normalizers.Normalizer | None) -> bool:
+    return normalizer is not None and all(
+        normalizer.normalize_str(sign) == plain for signs, plain in PLAIN.items() for sign in signs
+    )
 
 
 def _entries(backend: Backend) -> dict[str, int]:

@@ -14,12 +14,16 @@ import torch.nn.functional as F
 from torch import Tensor
 from torch.autograd.function import once_differentiable
 
-from transduce.nn.device import in_whole_waves, kernels_work
+from transduce.nn.device import kernels_work
+from transduce.nn.linear import in_whole_waves
 from transduce.text.special_ids import PAD_ID
 
-CHUNK_ELEMENTS = {"cpu": 2**25, "cuda": 2**29}
+CHUNK_ELEMENTS = {"cpu": 2**25, "cuda": 2**28}
 """Logits held at a time, by the kind of device. Each chunk reads and writes the gradient of the
 whole projection: on two cores with 37,000 entries, an eighth of this costs a fifth more time."""
+
+CHUNK_BYTES_IN_PLACE = 2**30
+"""The most that they take where a kernel turns them into their gradient and no copy is made."""
 
 ALIGNED = 8
 """Numbers of two bytes that a CUDA device reads at once."""
@@ -42,7 +46,6 @@ def smoothed_loss(
     Products are in the dtype of autocast or else of the states; softmax, sums and the gradient of
     the projection are in float32, or in float64 where the states are.
     """
-    elements = chunk_elements or CHUNK_ELEMENTS.get(states.device.type, CHUNK_ELEMENTS["cuda"])
     states, targets = states.flatten(0, -2), targets.flatten()  # [N, d_model], [N]
     if states.device.type == "cpu":
         # A GPU's padding stays, with weight 0: to leave it out, the host would have to wait until
@@ -51,9 +54,9 @@ def smoothed_loss(
         states, targets = states[real], targets[real]
     if torch.is_grad_enabled() and (states.requires_grad or projection.requires_grad):
         compare = _ProjectAndCompare.apply
-        loss, nll = compare(states, projection, targets, eps_ls, elements)  # type: ignore[no-untyped-call]
+        loss, nll = compare(states, projection, targets, eps_ls, chunk_elements)  # type: ignore[no-untyped-call]
     else:
-        loss, nll, _ = _by_chunks(states, projection, targets, eps_ls, elements, None)
+        loss, nll, _ = _by_chunks(states, projection, targets, eps_ls, chunk_elements, None)
     return loss, nll
 
 
@@ -62,11 +65,16 @@ class _ProjectAndCompare(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, states: Tensor, projection: Tensor, targets: Tensor, eps_ls: float, elements: int
+        ctx: Any,
+        states: Tensor,
+        projection: Tensor,
+        targets: Tensor,
+        eps_ls: float,
+        chunk_elements: int | None,
     ) -> tuple[Tensor, Tensor]:
         d_states = torch.empty_like(states)
         loss, nll, d_projection = _by_chunks(
-            states, projection, targets, eps_ls, elements, d_states
+            states, projection, targets, eps_ls, chunk_elements, d_states
         )
         ctx.save_for_backward(d_states, d_projection.to(projection.dtype))
         ctx.mark_non_differentiable(nll)
@@ -84,7 +92,7 @@ def _by_chunks(
     projection: Tensor,  # [V, d_model]
     targets: Tensor,  # [N]
     eps_ls: float,
-    elements: int,
+    chunk_elements: int | None,
     d_states: Tensor | None,  # [N, d_model]
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Return the two sums and the gradient of the projection.
@@ -101,13 +109,16 @@ def _by_chunks(
             # Rows of logits then begin where a device reads fastest.
             w = F.pad(w, (0, 0, 0, -w.size(0) % ALIGNED))  # [W, d_model]
             entries = projection.size(0)
+            usual = CHUNK_BYTES_IN_PLACE // w.element_size()
             chunk_of = partial(_one_chunk_in_place, w=w, entries=entries, eps_ls=eps_ls)
         else:
             w_mean = w.mean(dim=0, dtype=_sum_dtype(states))  # [d_model]
+            usual = CHUNK_ELEMENTS.get(device, CHUNK_ELEMENTS["cuda"])
             chunk_of = partial(_one_chunk, w=w, w_mean=w_mean, eps_ls=eps_ls)
         loss, nll = torch.zeros(2, dtype=_sum_dtype(states), device=w.device)
         d_w = torch.zeros_like(w if d_states is not None else w[:0], dtype=loss.dtype)
-        size = in_whole_waves(max(1, elements // w.size(0)), w.size(1), w.device)
+        most = max(1, (chunk_elements or usual) // w.size(0))
+        size = in_whole_waves(most, w.size(1), w.device)
         for start in range(0, targets.size(0), size):
             rows = slice(start, start + size)
             x, y = states[rows].to(dtype), targets[rows, None]  # [n, d_model], [n, 1]

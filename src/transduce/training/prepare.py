@@ -18,7 +18,7 @@ from typing import Any
 
 from transduce.config.schema import DataConfig
 from transduce.data.batching import noise
-from transduce.data.cleaning import DEFAULT_RULES, HELD_OUT, Rules, Sieve, batched, sampled
+from transduce.data.cleaning import DEFAULT_RULES, HELD_OUT, Rules, batched, sampled
 from transduce.data.corpus import (
     Pair,
     Source,
@@ -95,6 +95,20 @@ def _dev_of(config: DataConfig) -> tuple[Source, ...]:
     return _paired(config.dev_src, config.dev_tgt, prefix="data.dev_", fields=config.fields)
 
 
+def _is_plain(config: DataConfig) -> bool:
+    """Whether the model is to see plain punctuation; a vocabulary that is given decides."""
+    if config.tokenizer is None:
+        return config.punctuation == "plain"
+    is_plain = Tokenizer.load(Path(config.tokenizer)).has_plain_punctuation
+    found = "plain" if is_plain else "kept"
+    if config.punctuation not in ("auto", found):
+        raise ConfigError(
+            f"data.punctuation={config.punctuation}, but in {config.tokenizer} it is {found}: "
+            "leave the setting out"
+        )
+    return is_plain
+
+
 def _paired(
     sources: Sequence[str], targets: Sequence[str], *, prefix: str, fields: str
 ) -> tuple[Source, ...]:
@@ -118,14 +132,14 @@ def _text_of(path: Path, fields: str) -> Path | Source:
 
 def gather(config: DataConfig, cache: Path, *, seed: int, phase: Phase) -> Corpora:
     """Count the pairs, and hold some out where no development set is given."""
-    sources, dev = sources_of(config), _dev_of(config)
+    sources, dev, is_plain = sources_of(config), _dev_of(config), _is_plain(config)
     texts = tuple(_text_of(Path(name), config.fields) for name in config.held_out)
     rules = DEFAULT_RULES if config.clean else None
     with phase("counting pairs"):
         pairs = _surveyed(Recipe(sources, None, None, (*texts, *dev)), cache)
         if not dev:
             count = max(1, min(config.dev_pairs, pairs // DEV_SHARE))
-            recipe = Recipe(sources, None, rules, texts)
+            recipe = Recipe(sources, None, rules, texts, is_plain)
             with _alone(cache):
                 dev = (_held_out(recipe, cache, pairs=pairs, count=count, seed=seed),)
     return Corpora(sources, pairs, dev, (*texts, *dev), rules)
@@ -148,12 +162,9 @@ def prepare(
             with phase("learning subwords"):
                 path = _learnt(config, corpora, cache, vocab_size=vocab_size)
         tokenizer = Tokenizer.load(path)
-        if config.punctuation == "plain" and not tokenizer.has_plain_punctuation:
-            raise ConfigError(
-                f"data.punctuation=plain, but {path} keeps typographic signs: "
-                "leave one of the two out"
-            )
-        recipe = Recipe(corpora.sources, path, corpora.rules, corpora.held_out)
+        recipe = Recipe(
+            corpora.sources, path, corpora.rules, corpora.held_out, tokenizer.has_plain_punctuation
+        )
         with phase("encoding") as progress:
             train = open_or_build(
                 recipe, cache, pairs=corpora.pairs, processes=processes, progress=progress
@@ -236,11 +247,10 @@ def _held_out(recipe: Recipe, cache: Path, *, pairs: int, count: int, seed: int)
 
 
 def _learnt(config: DataConfig, corpora: Corpora, cache: Path, *, vocab_size: int) -> Path:
-    recipe = Recipe(corpora.sources, None, corpora.rules, corpora.held_out)
+    is_plain = config.punctuation == "plain"
+    recipe = Recipe(corpora.sources, None, corpora.rules, corpora.held_out, is_plain)
     identity = recipe.identity(cache)
     identity |= {"kind": config.subwords, "vocab_size": vocab_size, "pairs": LEARN_PAIRS}
-    if config.punctuation != "kept":
-        identity |= {"punctuation": config.punctuation}
     folder = cache / f"subwords-{_digest(identity)}"
     path = folder / "tokenizer.json"
     if not path.exists():
@@ -252,7 +262,7 @@ def _learnt(config: DataConfig, corpora: Corpora, cache: Path, *, vocab_size: in
                 lines,
                 kind=config.subwords,
                 vocab_size=vocab_size,
-                plain_punctuation=config.punctuation == "plain",
+                plain_punctuation=recipe.is_plain,
             )
         except InputError as fault:
             raise ConfigError(f"model.vocab_size={vocab_size}: {fault}") from fault
@@ -266,7 +276,7 @@ def _judged(recipe: Recipe) -> Iterator[tuple[Pair, str | None]]:
     """Stream the pairs in order, each with what makes it unfit, such as that it is held out."""
     for source in recipe.sources:
         sample, stream = sampled(read_pairs(source))
-        sieve = Sieve.of(sample, rules=recipe.rules, held_out=recipe.held_out_sentences())
+        sieve = recipe.sieve(sample)
         for batch in batched(stream, 10_000):
             yield from zip(batch, sieve.faults(batch), strict=True)
 

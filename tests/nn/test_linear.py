@@ -9,7 +9,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transduce.nn.device import TILE_COLUMNS, TILE_ROWS, in_whole_waves
+from transduce.nn.linear import TILE_COLUMNS, TILE_ROWS, in_whole_waves
 
 CUDA = torch.device("cuda")
 
