@@ -93,6 +93,7 @@ def test_an_imported_model_is_trained_on_and_goes_on_without_the_old_one(
     for arguments, why in (
         (["--preset", "tiny"], "has that model's shape"),
         (["--set", "model.d_model=64"], "what its weights are cannot be changed"),
+        (["--set", "data.punctuation=plain"], "it is kept: leave the setting out"),
     ):
         assert why in command(*start, "--out", tmp_path / "other", *arguments, code=2)
 

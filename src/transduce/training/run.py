@@ -179,13 +179,13 @@ def _made_ready(
     machine = choose_machine(config.run, local_rank=place.local_rank)
     on_gpu = machine.device.type != "cpu"
     cache = request.cache or request.out / CACHE
-    corpora = gather(config.data, cache, seed=config.run.seed, phase=phase)
-    if settled is None and request.preset is None and init is None:
-        asked = merge(automatic_model(corpora.pairs, on_gpu=on_gpu), asked)
-        config = Config.from_tree(asked)
     data = config.data
     if settled is not None and (folder.path / TOKENIZER).exists():
         data = data.model_copy(update={"tokenizer": str(folder.path / TOKENIZER)})
+    corpora = gather(data, cache, seed=config.run.seed, phase=phase)
+    if settled is None and request.preset is None and init is None:
+        asked = merge(automatic_model(corpora.pairs, on_gpu=on_gpu), asked)
+        config = Config.from_tree(asked)
     prepared = prepare(
         data,
         corpora,
