@@ -269,6 +269,9 @@ def _digest(text: str) -> int:
 
 
 def _seen(text: str, *, is_plain: bool) -> str:
-    """Return what a model sees of a text: its NFC form, without spaces around it."""
+    """Return what a model sees of a text, without spaces around it: its NFC form, as it normalises.
+
+    Where its punctuation is plain, signs that it cannot tell apart are the same.
+    """
     composed = unicodedata.normalize("NFC", text.strip())
     return plainly(composed) if is_plain else composed
