@@ -214,7 +214,7 @@ def serve(options: argparse.Namespace) -> None:
     )
     # Where a turn is more than one batch, it is as much text for all.
     more = options.batch_tokens // batch_tokens if on_cuda else 1
-    shares = taken(loader, options.batches * more)
+    shares = taken(loader, options.batches * max(1, more))
     step = contender(options.contender, settings(options))
     per_turn = len(shares) if on_cuda else 1
     turns = [shares[at : at + per_turn] for at in range(0, len(shares), per_turn)]
