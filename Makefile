@@ -1,17 +1,21 @@
-# One word each; every target sets up what it needs. PYTHON picks the interpreter for a new environment.
+# Every target sets up what it needs. PYTHON picks the interpreter for a new environment.
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help test check format demo docs clean
+.PHONY: help test test-all check format demo docs clean
 
 help:  ## list the targets
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/'
+	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/'
 
 test: $(READY)  ## run the tests
 	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+
+test-all: $(READY)  ## also the exhaustive tests: more kills, more and new random examples
+	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --all --hypothesis-profile explore --moments 20 \
+		--override-ini faulthandler_timeout=1800
 
 check: $(READY)  ## formatting, lint, strict types
 	$(BIN)/ruff format --check .
@@ -25,14 +29,14 @@ format: $(READY)  ## rewrite the files in the project's style
 demo: $(READY)  ## train a small translator on a built-in corpus, and try it
 	$(BIN)/transduce demo
 
-docs: $(READY)  ## run every command of the documents for real: a quarter of an hour
+docs: $(READY)  ## run every command of the documents for real, in a quarter of an hour
 	$(BIN)/python -m tests.project.documents docs/TUTORIAL.md
 	$(BIN)/python -m tests.project.documents README.md docs/PYTHON.md
 
 clean:  ## remove the environment and the caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist
 
-# Made anew when the pins change, and only then; marked last, so that an interrupted set-up starts over.
+# Built again only when the pins change; marked last, so that an interrupted set-up starts over.
 $(READY): constraints.txt
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)

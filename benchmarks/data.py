@@ -20,7 +20,7 @@ import torch
 
 from transduce.data.corpus import TwoFiles, read_lines, read_pairs
 from transduce.data.loader import Loader
-from transduce.data.store import Recipe, open_or_build
+from transduce.data.store import StoreSpec, open_or_build
 from transduce.text.tokenizer import Tokenizer
 
 
@@ -88,7 +88,7 @@ def main() -> None:
         with measured("learn the subwords", seconds):
             lines = chain.from_iterable(read_pairs(source))
             Tokenizer.learn(lines, vocab_size=options.vocab_size).save(vocabulary)
-    recipe = Recipe((source,), vocabulary)
+    recipe = StoreSpec((source,), vocabulary)
     with measured("build the store", seconds):
         store = open_or_build(recipe, work / "store")
     with measured("open it again", seconds):

@@ -3,35 +3,39 @@
     python benchmarks/decode_throughput.py [--shape base] [--device cpu] [--threads 2]
         [--batches 1 32] [--precision float32] [--rounds 5]
         [--contenders transduce generate "hand loop" "CTranslate2, float32" "CTranslate2, int8"]
+        [--beside ../other/checkout]
 
 All translate the same random sentences with a beam of 4 and α = 0.6, from ids in Python lists to
-ids in Python lists: 30 source tokens, the last of which is the end, to exactly 30 output tokens.
-The weights are random, and the end of a sentence is made so unlikely that no search meets it:
-through the weights, which costs nobody any time, or for CTranslate2 through its settings.
+ids in Python lists: 30 source tokens, the last of which is EOS, to exactly 30 output tokens. The
+weights are random, and EOS is made so unlikely that no search ends early: through the weights,
+which takes no time, or for CTranslate2 through its settings.
 
-- transduce: `TorchEngine.answer` as `transduce translate` calls it, without a second try.
+- transduce: `TorchEngine` as `transduce translate` calls it, without a second search.
 - generate: a MarianMT of the same shape, with its default cache and attention.
 - hand loop: what a competent person writes on plain torch, with keys and values cached.
 - CTranslate2 (CPU): our weights in its own format, `beam_size=4, length_penalty=0.6,
   min_decoding_length=30, max_decoding_length=30, max_batch_size=0`, one translator with
-  `--threads` threads that computes in float32 or int8. Its ids are strings, looked up in the time.
+  `--threads` threads that computes in float32 or int8. Its ids are strings; looking them up counts.
 
 Each contender runs in its own process. They take turns round by round, so that a noisy machine
 disturbs all alike; a time is the median over the rounds, after one round that warms up. On a CUDA
-device all are in bfloat16 unless told otherwise, and each time is that of a second translation of
-the batch: the device's memory is given back after every turn, as the next contender may need it.
-The exit code is 1 if what we claim about our speed does not hold. `benchmarks/end_to_end.py` has
-`transduce translate` with both engines from file to file, beside CTranslate2 driven by hand.
+device all are in bfloat16 unless `--precision` says otherwise, and each time is that of a second
+translation of the batch: the device's memory is freed after every turn, as the next contender may
+need it. The exit code is 1 if what we claim about our speed does not hold.
+`benchmarks/end_to_end.py` has `transduce translate` with both engines from file to file, beside
+CTranslate2 driven by hand.
 """
 
 import argparse
 import gc
 import math
+import os
 import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple, cast
 
 import numpy as np
@@ -40,16 +44,19 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from transduce.config.presets import preset_named
-from transduce.config.schema import ModelConfig
-from transduce.decoding.device import choose_device, made_ready
-from transduce.decoding.engine import Sentence
-from transduce.decoding.options import Options
-from transduce.decoding.torch_engine import TorchEngine
 from transduce.export.ctranslate2 import specification
+from transduce.hardware.devices import choose_device
 from transduce.models.build import build_model
-from transduce.models.transformer import Transformer
+from transduce.models.transformer.model import Transformer
+from transduce.models.transformer.settings import TransformerConfig
 from transduce.nn.positions import sinusoids
+from transduce.tasks.translation import TranslationTask
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID
+from transduce.text.tokenizer import Tokenizer
+from transduce.translation.engine import EncodedSentence
+from transduce.translation.inference import prepare_for_inference
+from transduce.translation.options import Options
+from transduce.translation.torch_engine import TorchEngine
 
 BEAM, ALPHA, TOKENS = 4, 0.6, 30
 SPECIAL_TOKENS = ["<pad>", "<unk>", "<s>", "</s>"]
@@ -63,33 +70,37 @@ Translate = Callable[[Ids], Ids]
 Seconds = dict[str, dict[int, float]]  # by contender and batch size; NaN: out of memory
 
 
-def ours(shape: ModelConfig, options: argparse.Namespace) -> Translate:
+def ours(shape: TransformerConfig, options: argparse.Namespace) -> Translate:
     """Translate as `transduce translate` does."""
     device = choose_device(options.device)
-    model = never_ending(build_model(shape)).to(device)
-    ready = made_ready(model, precision=options.precision)
-    engine = TorchEngine(device, max_positions=TOKENS, model=ready)
+    model = never_ending(shape).to(device)
+    ready = prepare_for_inference(model, precision=options.precision)
+    words = " ".join(f"w{number}" for number in range(shape.vocab_size - len(SPECIAL_TOKENS)))
+    tokenizer = Tokenizer.learn([words], kind="whitespace", vocab_size=shape.vocab_size)
+    engine = TorchEngine(device, TOKENS, TranslationTask(), ready, tokenizer)
     asked = Options(beam=BEAM, alpha=ALPHA, max_batch_tokens=10**12, second_try=False)
 
     def translate(batch: Ids) -> Ids:
-        sentences = [Sentence(ids, number, []) for number, ids in enumerate(batch)]
-        return [found.answers[0].ids for found in engine.answer(sentences, asked)]
+        sentences = [EncodedSentence(ids, number, []) for number, ids in enumerate(batch)]
+        return [found.hypotheses[0].ids for found in engine.search_with_retry(sentences, asked)]
 
     return translate
 
 
 @torch.no_grad()
-def never_ending(model: Transformer) -> Transformer:
-    """Give the end a logit of −d_model, where all others are about 0.
+def never_ending(shape: TransformerConfig) -> Transformer:
+    """Build a model that gives EOS a logit of −d_model, where all others are about 0.
 
     A norm's outputs sum to 0 over the features, so that with this bias they sum to d_model / 10.
     """
+    model = build_model(shape)
+    assert isinstance(model, Transformer)
     model.decoder[-1].add_norm_3.norm.bias.fill_(0.1)
     model.embedding.weight[EOS_ID] = -10
     return model
 
 
-def marian(shape: ModelConfig, options: argparse.Namespace) -> Translate:
+def marian(shape: TransformerConfig, options: argparse.Namespace) -> Translate:
     """Translate with transformers' MarianMT of the same shape."""
     from transformers import MarianConfig, MarianMTModel
 
@@ -141,7 +152,7 @@ class HandAttention(nn.Module):
         self.w_o = nn.Linear(d_model, d_model, bias=False)
 
     def project(self, x: Tensor, wanted: slice) -> tuple[Tensor, ...]:
-        """Compute those wanted of queries, keys and values, each [B, h, T, d_k]."""
+        """Compute the wanted ones of queries, keys and values, each [B, h, T, d_k]."""
         weights = self.w_qkv[wanted]  # [n, d_model, d_model]
         projected = F.linear(x, weights.flatten(0, 1))
         heads = projected.view(*x.shape[:2], len(weights), self.h, -1)  # [B, T, n, h, d_k]
@@ -160,9 +171,9 @@ Past = list[KeysValues]  # of each layer
 
 
 class HandLayer(nn.Module):
-    """A layer of the hand loop's encoder; of the decoder, if it attends to the source."""
+    """A layer of the hand loop's encoder, or of its decoder if it attends to the source."""
 
-    def __init__(self, shape: ModelConfig, *, sees_source: bool) -> None:
+    def __init__(self, shape: TransformerConfig, *, sees_source: bool) -> None:
         super().__init__()
         self.attention = HandAttention(shape.d_model, shape.h)
         self.norm_1 = nn.LayerNorm(shape.d_model)
@@ -181,7 +192,7 @@ class HandLayer(nn.Module):
     def step(
         self, x: Tensor, past: KeysValues, memory: KeysValues, allowed: Tensor | None
     ) -> tuple[Tensor, KeysValues]:
-        """Map one position, [B*k, 1, d_model], to the same shape; lengthen the past by it."""
+        """Map one position, [B*k, 1, d_model], to the same shape, and append it to the past."""
         q, k, v = self.attention.project(x, QKV)
         if past:
             k, v = torch.cat([past[0], k], dim=2), torch.cat([past[1], v], dim=2)
@@ -200,7 +211,7 @@ class HandModel(nn.Module):
 
     positions: Tensor
 
-    def __init__(self, shape: ModelConfig) -> None:
+    def __init__(self, shape: TransformerConfig) -> None:
         super().__init__()
         self.embedding = nn.Parameter(torch.empty(shape.vocab_size, shape.d_model))
         self.register_buffer("positions", sinusoids(shape.max_positions, shape.d_model))
@@ -211,7 +222,7 @@ class HandModel(nn.Module):
                 nn.init.normal_(weight, std=shape.d_model**-0.5)
 
     def embed(self, ids: Tensor, start: int = 0) -> Tensor:
-        """Embed [B, T], the first of which stands at this position."""
+        """Embed [B, T], whose first token has this position."""
         scale = math.sqrt(self.embedding.size(1))
         positions = self.positions[start : start + ids.size(1)]
         return F.embedding(ids, self.embedding) * scale + positions
@@ -236,7 +247,7 @@ class HandModel(nn.Module):
         return F.linear(x[:, 0], self.embedding), longer
 
 
-def hand_layers(shape: ModelConfig, *, sees_source: bool) -> Sequence[HandLayer]:
+def hand_layers(shape: TransformerConfig, *, sees_source: bool) -> Sequence[HandLayer]:
     """Build one side of the hand loop's Transformer."""
     layers = (HandLayer(shape, sees_source=sees_source) for _ in range(shape.n_layers))
     return cast("Sequence[HandLayer]", nn.ModuleList(layers))
@@ -244,7 +255,7 @@ def hand_layers(shape: ModelConfig, *, sees_source: bool) -> Sequence[HandLayer]
 
 @torch.inference_mode()
 def hand_search(model: HandModel, src: Tensor) -> Ids:
-    """Translate [B, S] by the usual loop: what has ended goes on with padding, at no cost."""
+    """Translate [B, S] by the usual loop: finished hypotheses continue with padding, at no cost."""
     sentences, vocab_size, device = src.size(0), model.embedding.size(0), src.device
     allowed = (src != PAD_ID)[:, None, None] if bool((src == PAD_ID).any()) else None
     memory = model.read(src, allowed)
@@ -278,7 +289,7 @@ def hand_search(model: HandModel, src: Tensor) -> Ids:
     return answers
 
 
-def by_hand(shape: ModelConfig, options: argparse.Namespace) -> Translate:
+def by_hand(shape: TransformerConfig, options: argparse.Namespace) -> Translate:
     """Translate by the hand loop."""
     model = HandModel(shape).eval()
     with torch.no_grad():
@@ -290,13 +301,15 @@ def by_hand(shape: ModelConfig, options: argparse.Namespace) -> Translate:
     )
 
 
-def by_ctranslate2(shape: ModelConfig, options: argparse.Namespace, compute_type: str) -> Translate:
+def by_ctranslate2(
+    shape: TransformerConfig, options: argparse.Namespace, compute_type: str
+) -> Translate:
     """Translate with CTranslate2."""
     import ctranslate2  # type: ignore[import,unused-ignore]
 
     vocabulary = [*SPECIAL_TOKENS, *map(str, range(len(SPECIAL_TOKENS), shape.vocab_size))]
     with tempfile.TemporaryDirectory() as folder:
-        spec = specification(never_ending(build_model(shape)), shape, vocabulary)
+        spec = specification(never_ending(shape), shape, vocabulary)
         spec.save(folder)
         translator = ctranslate2.Translator(
             folder, inter_threads=1, intra_threads=options.threads, compute_type=compute_type
@@ -318,8 +331,9 @@ def by_ctranslate2(shape: ModelConfig, options: argparse.Namespace, compute_type
 
 
 def contender(options: argparse.Namespace) -> Translate:
-    """Build what is measured under this name."""
+    """Build the contender of this name."""
     shape = preset_named(options.shape).model
+    assert isinstance(shape, TransformerConfig)
     torch.manual_seed(0)
     match options.contender:
         case "transduce":
@@ -333,7 +347,7 @@ def contender(options: argparse.Namespace) -> Translate:
 
 
 def serve(options: argparse.Namespace) -> None:
-    """Be one contender: translate as many sentences as each line of the standard input says."""
+    """Run as one contender: each line of standard input is a number of sentences to translate."""
     torch.set_num_threads(options.threads)
     translate = contender(options)
     gc.collect()
@@ -353,7 +367,7 @@ def sentences(count: int, vocab_size: int) -> Ids:
 
 
 def timed(translate: Translate, batch: Ids, *, is_cuda: bool) -> float:
-    """Translate; return the seconds, or NaN where the memory is not enough."""
+    """Translate; return the seconds, or NaN if memory runs out."""
     seconds = math.nan
     try:
         if is_cuda:
@@ -361,8 +375,8 @@ def timed(translate: Translate, batch: Ids, *, is_cuda: bool) -> float:
         start = time.perf_counter()
         answers = translate(batch)
         seconds = time.perf_counter() - start
-        assert len(answers) == len(batch), f"{len(answers)} answers to {len(batch)} sentences"
-        assert {len(ids) for ids in answers} == {TOKENS}, "an answer of another length"
+        assert len(answers) == len(batch), f"{len(answers)} translations of {len(batch)} sentences"
+        assert {len(ids) for ids in answers} == {TOKENS}, "a translation of another length"
     except torch.OutOfMemoryError:
         pass
     if is_cuda:
@@ -375,16 +389,15 @@ def measure(options: argparse.Namespace) -> Seconds:
     """Let the contenders take turns, batch size by batch size."""
     given = {name: getattr(options, name) for name in ("shape", "device", "threads", "precision")}
     arguments = [f"--{name}={value}" for name, value in given.items()]
-    command = [sys.executable, __file__, *arguments]
     running = {
-        name: subprocess.Popen(
-            [*command, f"--contender={name}"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        name: start(Path(__file__), [*arguments, f"--contender={name}"])
         for name in options.contenders
     }
+    if options.beside:
+        other = options.beside / "benchmarks" / Path(__file__).name
+        running[f"transduce in {options.beside}"] = start(
+            other, [*arguments, "--contender=transduce"], package=options.beside / "src"
+        )
     seconds: Seconds = {name: {} for name in running}
     for size in options.batches:
         times: dict[str, list[float]] = {name: [] for name in running}
@@ -398,8 +411,22 @@ def measure(options: argparse.Namespace) -> Seconds:
     return seconds
 
 
+def start(
+    script: Path, arguments: list[str], *, package: Path | None = None
+) -> "subprocess.Popen[str]":
+    """Start a contender; with `package`, on that source tree instead of the installed one."""
+    path = os.pathsep.join([str(package), *sys.path[1:]])
+    environment = [f"PYTHONPATH={path}"] if package else []
+    return subprocess.Popen(
+        ["/usr/bin/env", *environment, sys.executable, str(script), *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
 def ask(process: "subprocess.Popen[str]", size: int) -> float:
-    """Have a contender translate so many sentences; return the seconds."""
+    """Have a contender translate this many sentences; return the seconds."""
     assert process.stdin is not None
     assert process.stdout is not None
     process.stdin.write(f"{size}\n")
@@ -425,7 +452,7 @@ def report(seconds: Seconds) -> None:
 
 
 class Claim(NamedTuple):
-    """What we say of our speed."""
+    """What we claim about our speed."""
 
     text: str
     holds: bool
@@ -458,13 +485,13 @@ def cpu_claims(seconds: Seconds) -> Iterator[Claim]:
 
 
 def best_speed(by_size: dict[int, float]) -> float:
-    """Return the most tokens in a second at any batch size."""
+    """Return the most tokens a second at any batch size."""
     speeds = [size * TOKENS / time_s for size, time_s in by_size.items()]
     return float(np.nanmax(speeds))
 
 
 def main() -> None:
-    """Compare, or be one of those compared."""
+    """Compare all contenders, or run as one of them."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--shape", default="base", choices=["small", "base", "big"])
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
@@ -475,6 +502,7 @@ def main() -> None:
     )
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--contenders", nargs="+", metavar="NAME", help="instead of all")
+    parser.add_argument("--beside", type=Path, help="another checkout, to compare versions")
     inner = parser.add_argument_group("used by the program when it starts itself")
     inner.add_argument("--contender")
     options = parser.parse_args()

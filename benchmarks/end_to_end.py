@@ -3,18 +3,18 @@
     python benchmarks/end_to_end.py [--shape base] [--rounds 3] [--lines 32 96]
 
 All translate the same lines of 29 words with a beam of 4 and α = 0.6 on the CPU in float32 to
-answers of 29 tokens and their end, each in a process of its own that reads a file and writes one:
+translations of 29 tokens and EOS, each in a process of its own that reads a file and writes one:
 
 - transduce, CTranslate2 and transduce, torch: the command with `--engine`; all lines at once, or
   with `--window 1` line by line.
 - by hand: a few lines of Python that load the converted model and call `translate_batch` with
-  `max_batch_size=32`, or with a line a call. The words are its tokens: nothing has to be encoded.
+  `max_batch_size=32`, or with one line a call. Its tokens are the words: nothing is encoded.
 
-Times are those of the processor, with one thread: what it would take if nobody else were on the
-machine. Two files of different lengths tell the speed from the start-up: what the longer one takes
-more, by the lines that it has more. The contenders take turns; a time is the least over the rounds,
-as whatever disturbs only adds to it. The weights are such that every answer ends where it should
-and none repeats itself, so that nothing is searched for twice. The exit code is 1 if `transduce
+Times are CPU times, with one thread: what it would take if nothing else ran on the machine. Two
+files of different lengths separate the speed from the start-up: the difference of their times,
+divided by the difference of their lines. The contenders take turns; a time is the least over the
+rounds, because noise only adds to it. The weights are such that every translation ends where it
+should and none repeats itself, so that no second search is needed. The exit code is 1 if `transduce
 translate --engine ctranslate2` has less than 95 % of the speed by hand.
 """
 
@@ -35,13 +35,13 @@ from transduce.config.schema import Config
 from transduce.export.ctranslate2 import export_ctranslate2
 from transduce.models.build import build_model
 from transduce.models.folder import LoadedModel, save_model
-from transduce.models.transformer import Transformer
+from transduce.models.transformer.model import Transformer
 from transduce.text.special_ids import EOS_ID
 from transduce.text.tokenizer import SPECIALS, Tokenizer
 
 WORDS = 29
 SIGNAL = 0
-"""The feature that says that an answer is over."""
+"""The feature that marks the end of a translation."""
 
 BY_HAND = """
 import sys, ctranslate2
@@ -60,7 +60,7 @@ CONTENDERS = ("transduce, CTranslate2", "transduce, torch", "CTranslate2 by hand
 
 
 def make_model(folder: Path, shape: str) -> None:
-    """Write a model folder whose words are numbers, and whose answers end when they should."""
+    """Write a model folder of words that are numbers, whose translations end where they should."""
     base = preset_named(shape).model
     words = " ".join(f"w{number}" for number in range(base.vocab_size - len(SPECIALS)))
     tokenizer = Tokenizer.learn([words], kind="whitespace", vocab_size=base.vocab_size)
@@ -70,13 +70,14 @@ def make_model(folder: Path, shape: str) -> None:
         "max_positions": WORDS + 1,
     }
     config = Config().with_changes({"model": base.model_dump(exclude_unset=True) | changes})
-    model = ending(build_model(config.model))
-    save_model(folder, LoadedModel(model, config, tokenizer))
+    model = build_model(config.model)
+    assert isinstance(model, Transformer)
+    save_model(folder, LoadedModel(ending(model), config, tokenizer))
 
 
 @torch.no_grad()
 def ending(model: Transformer) -> Transformer:
-    """Let every position speak for a word of its own, and the last one for the end."""
+    """Change the weights so that every position predicts its own word, and the last one EOS."""
     table, weight = model.positions.table, model.embedding.weight
     for name, matrix in model.named_parameters():
         if "w_o" in name or "w_2" in name:
@@ -98,7 +99,7 @@ def write_text(path: Path, count: int, vocab_size: int) -> None:
 
 
 def command(contender: str, work: Path, text: Path, *, at_once: bool) -> list[str]:
-    """Say what a contender's process runs."""
+    """Return the command of a contender's process."""
     out = str(work / "out.txt")
     if contender == "CTranslate2 by hand":
         batch = "32" if at_once else "1"
@@ -121,7 +122,7 @@ def command(contender: str, work: Path, text: Path, *, at_once: bool) -> list[st
 
 
 def seconds(arguments: list[str], work: Path, *, lines: int) -> float:
-    """Run a process; see that it wrote what it should. Return what it took of the processor."""
+    """Run a process, check what it wrote, and return its CPU time."""
     environment = os.environ | {"OMP_NUM_THREADS": "1"}  # noqa: TID251
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     done = subprocess.run(arguments, env=environment, capture_output=True, text=True, check=False)
@@ -131,12 +132,12 @@ def seconds(arguments: list[str], work: Path, *, lines: int) -> float:
     assert not done.stderr, f"something was searched for twice: {done.stderr[:200]}"
     written = (work / "out.txt").read_text(encoding="utf-8").splitlines()
     assert len(written) == lines
-    assert {len(line.split()) for line in written} == {WORDS}, "an answer of another length"
+    assert {len(line.split()) for line in written} == {WORDS}, "a translation of another length"
     return taken
 
 
 def measure(work: Path, options: argparse.Namespace, *, at_once: bool) -> dict[str, float]:
-    """Print lines a second and the start-up of each contender; return the former."""
+    """Print lines a second and the start-up time of each contender; return the former."""
     few, many = options.lines if at_once else [max(1, n // 8) for n in options.lines]
     size = preset_named(options.shape).model.vocab_size
     texts = {count: work / f"{count}.txt" for count in (few, many)}

@@ -24,14 +24,15 @@ import torch
 
 import transduce
 from transduce.data.corpus import Pair, read_lines
-from transduce.decoding.ctranslate2_engine import CTranslate2Engine
-from transduce.decoding.options import Options, Translation
-from transduce.decoding.scorer import Scorer
-from transduce.evaluation.bleu import bleu
 from transduce.export.ctranslate2 import export_ctranslate2
 from transduce.export.huggingface import export_huggingface
 from transduce.models.folder import load_model
+from transduce.tasks.metrics import bleu
+from transduce.tasks.translation import TranslationTask
 from transduce.text.special_ids import BOS_ID, EOS_ID
+from transduce.translation.ctranslate2_engine import CTranslate2Engine
+from transduce.translation.options import Options, Translation
+from transduce.translation.scorer import Scorer
 
 SEARCHES = {
     "greedy": Options(beam=1, alpha=0.0),
@@ -42,12 +43,12 @@ FEWEST_SAME = {"greedy": 0.995, "beam 4": 0.98}
 
 
 class Claims:
-    """Prints what holds and what does not, and remembers."""
+    """Prints each claim with whether it holds, and keeps whether all do."""
 
     all_hold = True
 
     def __call__(self, holds: bool, text: str) -> None:
-        """Note one."""
+        """Check one claim."""
         self.all_hold &= holds
         print(f"{'holds' if holds else 'FAILS'}: {text}", flush=True)
 
@@ -89,14 +90,14 @@ def compare_searches(
 
 
 def explain(ours: Sequence[Translation], theirs: Sequence[Translation]) -> None:
-    """Say of the translations that differ whose score is the better one."""
+    """Print how many translations differ, and how often torch's has the better score."""
     differing = [(a, b) for a, b in zip(ours, theirs, strict=True) if a.text != b.text]
     better = sum(a.score > b.score + 1e-4 for a, b in differing)
     print(f"  {len(differing)} differ; in {better} of them torch found the better score")
 
 
 def compare_windows(folder: Path, int8: Path, sources: list[str]) -> None:
-    """Translate sentences alone, in sevens, and all together."""
+    """Translate sentences one by one, in windows of 7, and all together."""
     engines = {
         "torch": transduce.load(folder, "cpu"),
         "CTranslate2": transduce.load(folder, "cpu", engine="ctranslate2"),
@@ -113,7 +114,8 @@ def compare_forced(folder: Path, pairs: list[Pair], claim: Claims) -> None:
     """Score the references in both engines."""
     loaded = load_model(folder)
     device = torch.device("cpu")
-    engine = CTranslate2Engine.load(folder, device=device, precision="float32")
+    task = TranslationTask()
+    engine = CTranslate2Engine.load(folder, device=device, precision="float32", task=task)
     tokenizer = loaded.tokenizer
     sources = [
         tokenizer.tokens([*ids, EOS_ID])

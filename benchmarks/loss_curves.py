@@ -1,22 +1,22 @@
-"""Whether the fast path of a CUDA device learns as plain float32 does: both curves, step by step.
+"""Whether the fast path of a CUDA device trains as plain float32 does: both curves, step by step.
 
     python benchmarks/loss_curves.py --src train.en --tgt train.de --out FOLDER [--shape base]
         [--device cuda] [--steps 500] [--batch-tokens 8192] [--yardsticks bf16 regrouped]
 
-The models start from the same weights and learn from the same sentence pairs in every step, with
-the same learning rates and without dropout, so that nothing but the arithmetic differs:
+The models start from the same weights and are trained on the same sentence pairs in every step,
+with the same learning rates and without dropout, so that nothing but the arithmetic differs:
 
-- transduce: the very code of `transduce train`. On a CUDA device that is sentences end to end in
-  rows, bfloat16, our own kernels, compiled layers, recorded steps; on the CPU rows in float32.
-- float32: what most people would write. The pairs of the row, padded, in a few pieces of like
-  lengths; kernel by kernel, attention as eq. 1 is written, torch's `cross_entropy` of all logits
-  and its Adam; no kernel of ours, no TF32.
-- bf16, a yardstick: the same under torch's autocast to bfloat16, which says how far that precision
+- transduce: the code of `transduce train`. On a CUDA device that is packed sequences, bfloat16, our
+  own kernels, compiled layers, recorded steps; on the CPU packed sequences in float32.
+- float32: what most people would write. The same pairs, padded, in a few pieces of similar
+  lengths; kernel by kernel, attention step by step as in eq. 1, torch's `cross_entropy` of all
+  logits and its Adam; no kernel of ours, no TF32.
+- bf16, a yardstick: the same under torch's autocast to bfloat16, which shows how far that precision
   alone takes a curve from float32.
-- regrouped, a yardstick on request: float32 once more with its pieces cut smaller, which says how
-  far apart two curves get whose sums are merely rounded in another order.
+- regrouped, a yardstick on request: float32 once more with smaller pieces, which shows how far
+  apart two curves get whose sums are merely rounded in another order.
 
-Differences are to float32. FOLDER gets curves.csv and curves.png.
+Differences are from float32. FOLDER gets curves.csv and curves.png.
 """
 
 import argparse
@@ -35,20 +35,21 @@ from train_throughput import prepare
 from transduce.config.presets import preset_named
 from transduce.config.schema import Config
 from transduce.data.batch import Batch
-from transduce.data.batching import Indices, Plan
-from transduce.data.loader import Loader, Share
+from transduce.data.batching import EpochPlan, Indices
+from transduce.data.loader import Loader, StepBatches
 from transduce.data.store import Store
 from transduce.models.build import build_model
+from transduce.models.transformer.model import Transformer
 from transduce.nn.attention import AttentionRecorder
 from transduce.nn.feed_forward import FeedForward
 from transduce.text.special_ids import PAD_ID
 from transduce.training.distributed import Processes
-from transduce.training.learner import Learner
-from transduce.training.machine import Machine, choose_machine
-from transduce.training.schedule import Spent, learning_rate
+from transduce.training.step.machine import Machine, choose_machine
+from transduce.training.step.schedule import Spent, learning_rate
+from transduce.training.step.train_step import TrainStep
 
 PIECES = 2
-"""A plain step is padded in about so many pieces, or a few more."""
+"""A plain step is padded in about this many pieces, or a few more."""
 PRINTED_STEPS = 50
 SMOOTHED_STEPS = 10
 COLOURS = {"transduce": "#3b6fb6", "float32": "#222222", "bf16": "#d1495b", "regrouped": "#e09f3e"}
@@ -57,12 +58,14 @@ Numbers = NDArray[np.float64]
 
 
 class Plain:
-    """A model that learns by torch's own operations alone."""
+    """A model that is trained by torch's own operations alone."""
 
     def __init__(self, config: Config, machine: Machine) -> None:
         self._machine = machine
         self._eps_ls = config.training.eps_ls
-        self._model = build_model(config.model).to(machine.device).train()
+        model = build_model(config.model).to(machine.device).train()
+        assert isinstance(model, Transformer)
+        self._model = model
         for part in self._model.modules():
             if isinstance(part, FeedForward):
                 part.activation = torch.relu  # F.relu would be joined to the product before it
@@ -73,7 +76,7 @@ class Plain:
         )
 
     def step(self, pieces: Sequence[Batch], rate: float) -> Tensor:
-        """Learn from all pieces as if they were one batch; return the loss before that."""
+        """Train on all pieces as if they were one batch; return the loss before the update."""
         tokens = sum(piece.tgt_tokens for piece in pieces)
         self._adam.zero_grad()
         losses = [self._backward(piece.to(self._machine.device), tokens) for piece in pieces]
@@ -84,7 +87,7 @@ class Plain:
 
     def _backward(self, piece: Batch, tokens: int) -> Tensor:
         eq_1 = AttentionRecorder()
-        with self._machine.arithmetic():
+        with self._machine.autocasting():
             memory = self._model.encode(piece.src, attend=eq_1)
             logits = self._model.decode(memory, piece.tgt_in, attend=eq_1)  # [B, T, V]
             loss = F.cross_entropy(
@@ -100,8 +103,8 @@ class Plain:
 
 
 def train(options: argparse.Namespace, config: Config, machine: Machine) -> Numbers:
-    """Let all take each step in turn; return their losses, one row a step."""
-    ours = Learner(build_model(config.model).to(machine.device), config, machine)
+    """Have all models make each step in turn; return their losses, one row a step."""
+    ours = TrainStep(build_model(config.model).to(machine.device), config, machine)
     precisions = {name: torch.bfloat16 if name == "bf16" else None for name in options.names[1:]}
     plain = {n: Plain(config, Machine(machine.device, dtype)) for n, dtype in precisions.items()}
     losses, skipped = [], []
@@ -110,7 +113,7 @@ def train(options: argparse.Namespace, config: Config, machine: Machine) -> Numb
     )
     for number, (share, pieces) in enumerate(islice(steps(options, config), options.steps), 1):
         rate = learning_rate(config.training, config.model.d_model, number, Spent(number, 0.0, 0.0))
-        made = ours.step(share, number=number, rate=rate, processes=Processes())
+        made = ours(share, number=number, rate=rate, processes=Processes())
         smaller = [part for piece in pieces for part in piece.split(options.batch_tokens // 8)]
         theirs = [
             model.step(smaller if name == "regrouped" else pieces, rate)
@@ -122,7 +125,7 @@ def train(options: argparse.Namespace, config: Config, machine: Machine) -> Numb
             fast, float32, *others = losses[-1].tolist()
             apart = (f"{loss - float32:+.4f}" for loss in (fast, *others))
             print_line(number, *(f"{loss:.4f}" for loss in (fast, float32, *others)), *apart)
-    print(f"steps that transduce's guard refused: {torch.stack(skipped).sum():.0f}")
+    print(f"steps that transduce skipped as spikes: {torch.stack(skipped).sum():.0f}")
     return torch.stack(losses).double().cpu().numpy()
 
 
@@ -131,15 +134,15 @@ def print_line(first: object, *others: str) -> None:
     print(f"{first!s:>5}" + "".join(f"{other:>13}" for other in others), flush=True)
 
 
-def steps(options: argparse.Namespace, config: Config) -> Iterator[tuple[Share, list[Batch]]]:
-    """Stream what a step learns from: pairs in a row, and the same ones padded."""
+def steps(options: argparse.Namespace, config: Config) -> Iterator[tuple[StepBatches, list[Batch]]]:
+    """Stream the pairs of each step: packed, and the same ones padded."""
     store = Store.open(options.store)
     loader = Loader(
         store,
         max_tokens=options.batch_tokens,
         pin=options.device == "cuda",
-        max_length=config.model.max_positions,
-        in_rows=True,
+        max_length=config.model.max_length,
+        packed=True,
     )
     for epoch in count():
         plan = loader.plan(epoch)
@@ -152,20 +155,20 @@ def steps(options: argparse.Namespace, config: Config) -> Iterator[tuple[Share, 
 
 
 def padded(store: Store, pairs: Indices, *, max_tokens: int) -> list[Batch]:
-    """Pad the pairs in pieces of like lengths, of so many tokens at most on either side."""
+    """Pad the pairs in pieces of similar lengths, with at most this many tokens on either side."""
     src, tgt = (side.lengths_of(pairs) + 1 for side in (store.src, store.tgt))
-    plan = Plan.of_epoch(src, tgt, max_tokens=max_tokens, seed=0, epoch=0).of(pairs)
-    return [Batch.of(store, plan.batch(index)) for index in range(len(plan))]
+    plan = EpochPlan.padded(src, tgt, max_tokens=max_tokens, seed=0, epoch=0).renumbered(pairs)
+    return [Batch.padded(store, plan.batch(index)) for index in range(len(plan))]
 
 
 def contents(batches: list[Batch]) -> list[Tensor]:
-    """Sort the ids of the source, of the target read and of the target foretold."""
+    """Sort the ids of the source, of the target input and of the target output."""
     sides = ([b.src for b in batches], [b.tgt_in for b in batches], [b.tgt_out for b in batches])
     return [torch.cat([ids[ids != PAD_ID] for ids in side]).sort().values for side in sides]
 
 
 def settings(options: argparse.Namespace) -> Config:
-    """Take a preset without dropout, with the paper's schedule and the vocabulary that was learnt.
+    """Take a preset without dropout, with the paper's schedule and the learned vocabulary.
 
     In a shorter warm-up than the paper's every rounding grows, and no two curves agree for long.
     """
@@ -218,12 +221,12 @@ def draw(names: list[str], losses: Numbers, smooth: Numbers, path: Path) -> None
 
 
 def main() -> None:
-    """Train all, then compare."""
+    """Train all models, then compare them."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--src", type=Path, required=True)
     parser.add_argument("--tgt", type=Path, required=True)
     parser.add_argument("--out", type=Path, required=True)
-    parser.add_argument("--pairs", type=int, default=29_000, help="read so many of the files")
+    parser.add_argument("--pairs", type=int, default=29_000, help="how many pairs to read")
     parser.add_argument("--shape", default="base", choices=["tiny", "small", "base", "big"])
     parser.add_argument("--device", default="cuda", choices=["cpu", "cuda"])
     parser.add_argument("--batch-tokens", type=int, default=8192, help="on either side")
@@ -237,7 +240,7 @@ def main() -> None:
         prepare(options, Path(work))
         config = settings(options)
         machine = choose_machine(config.run)
-        how = "compiled and recorded" if machine.records else "kernel by kernel"
+        how = "compiled and recorded" if machine.uses_cuda_graphs else "kernel by kernel"
         print(f"transduce: {machine.device}, {machine.precision}, {how}")
         losses = train(options, config, machine)
     numbered = np.column_stack([np.arange(1, len(losses) + 1), losses])

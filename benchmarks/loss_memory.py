@@ -2,12 +2,12 @@
 
     python benchmarks/loss_memory.py [--rows 25000] [--vocab-size 37000] [--d-model 512]
 
-Counted is all that is allocated between the call of the loss and the end of its backward, at the
-highest point, over what was there before the call: the logits or parts of them, every buffer, and
-the gradients of the states and of the projection. One logits tensor is rows × vocabulary entries in
-the precision of the products. On the CPU that is float32, and the peak is that of the process's
-resident memory; where there is a CUDA device it is bfloat16 too, with float32 weights under
-autocast, and the peak is that of torch's allocator. Each measurement is a process of its own.
+What counts is the peak of all that is allocated between the call of the loss and the end of its
+backward pass, above what was allocated before the call: the logits or parts of them, every buffer,
+and the gradients of the states and of the projection. One logits tensor is rows × vocabulary
+entries in the precision of the products. On the CPU that is float32, and the peak is that of the
+process's resident memory; where there is a CUDA device it is bfloat16 too, with float32 weights
+under autocast, and the peak is that of torch's allocator. Each measurement is a process of its own.
 
 The claim: ours needs at most 1.3 logits tensors besides the gradients.
 """
@@ -23,7 +23,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from transduce.text.special_ids import PAD_ID
-from transduce.training.loss import smoothed_loss
+from transduce.training.step.loss import smoothed_loss
 
 EPS_LS = 0.1
 CLAIM = 1.3
@@ -36,7 +36,7 @@ def ours(states: Tensor, projection: Tensor, targets: Tensor) -> Tensor:
 
 
 def plain(states: Tensor, projection: Tensor, targets: Tensor) -> Tensor:
-    """Return the loss as it is mostly written."""
+    """Return the loss as most people write it."""
     return F.cross_entropy(
         F.linear(states, projection),
         targets,
@@ -50,13 +50,13 @@ LOSSES: dict[str, Callable[[Tensor, Tensor, Tensor], Tensor]] = {"ours": ours, "
 
 
 def resident(field: str) -> int:
-    """Read a figure of this process's memory, in bytes."""
+    """Read one entry of this process's memory statistics, in bytes."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(1024 * int(line.split()[1]) for line in lines if line.startswith(field))
 
 
 def peak(options: argparse.Namespace) -> int:
-    """Run one loss once; return the bytes it needed at the highest point."""
+    """Run one loss once; return its peak memory in bytes."""
     device = options.device
     states = torch.randn(options.rows, options.d_model, device=device)
     projection = torch.randn(options.vocab_size, options.d_model, device=device)
@@ -76,7 +76,7 @@ def peak(options: argparse.Namespace) -> int:
 def run_once(
     options: argparse.Namespace, states: Tensor, projection: Tensor, targets: Tensor
 ) -> None:
-    """Go forward and backward."""
+    """Run forward and backward."""
     weights = projection.detach().requires_grad_()
     reached = states.detach().requires_grad_()
     with torch.autocast(options.device, torch.bfloat16, enabled=options.device == "cuda"):
@@ -85,7 +85,7 @@ def run_once(
 
 
 def main() -> None:
-    """Compare, or be one of those compared."""
+    """Compare both losses, or run one of them."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=25_000)
     parser.add_argument("--vocab-size", type=int, default=37_000)

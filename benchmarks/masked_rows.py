@@ -1,8 +1,8 @@
-"""What torch's attention kernels give to a query that may look nowhere, and what avoiding it costs.
+"""What torch's attention kernels return for a query without keys, and what avoiding it costs.
 
     python benchmarks/masked_rows.py
 
-The reason why `transduce.nn.masks` lets a sentence of only padding look at its padding.
+The reason why `transduce.nn.masks` lets a sentence of only padding attend to its padding.
 """
 
 import math
@@ -22,13 +22,13 @@ KERNELS = [
 
 
 def as_written(q: Tensor, k: Tensor, v: Tensor, allowed: Tensor) -> Tensor:
-    """Eq. 1 with −∞ for what may not be looked at."""
+    """Eq. 1 with −∞ for masked keys."""
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
     return scores.masked_fill(~allowed, -math.inf).softmax(dim=-1) @ v
 
 
 def describe(context: Tensor, v: Tensor) -> str:
-    """Say in words what the query got."""
+    """Describe the context that the query got."""
     if context.isnan().any():
         return "NaN"
     if (context == 0).all():
@@ -38,7 +38,7 @@ def describe(context: Tensor, v: Tensor) -> str:
 
 
 def show_kernels(device: str, dtype: torch.dtype) -> None:
-    """Print what each kernel gives, or that it does not take such inputs."""
+    """Print what each kernel returns, or that it does not support such inputs."""
     q, k, v = torch.randn(3, 2, 4, 8, 64, device=device, dtype=dtype)
     nowhere = torch.zeros(2, 1, 8, 8, dtype=torch.bool, device=device)
     print(f"{device:4} {dtype}: as written: {describe(as_written(q, k, v, nowhere), v)}")
@@ -52,7 +52,7 @@ def show_kernels(device: str, dtype: torch.dtype) -> None:
 
 
 def show_costs() -> None:
-    """Print how much longer one token's attention takes with each way of avoiding such rows."""
+    """Print how much longer one token's attention takes with each way to avoid such rows."""
     torch.set_num_threads(1)
     q, k, v = torch.randn(3, 1, 4, 1, 64)
     allowed = torch.ones(1, 1, 1, 1, dtype=torch.bool)
@@ -75,7 +75,7 @@ def show_costs() -> None:
 
 
 def main() -> None:
-    """Ask every device there is."""
+    """Try every device of this machine."""
     for device in ["cpu", *(["cuda"] if torch.cuda.is_available() else [])]:
         for dtype in (torch.float32, torch.bfloat16):
             show_kernels(device, dtype)

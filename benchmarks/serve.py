@@ -2,14 +2,14 @@
 
     python benchmarks/serve.py MODEL SENTENCES
 
-Clients on the loopback send a sentence each and wait for the answer, over and over. The claims:
-with 2, 16 and 64 clients at least 70 % of the sentences a second that the translator itself does,
-given 64 at a time (measured before and after each, in this process, on the same sentences); answers
-are those of the translator; over the limit comes 429 with Retry-After; after SIGTERM under load
-every request that was sent before it is answered.
+Clients on the loopback interface send a sentence each and wait for the response, over and over. The
+claims: with 2, 16 and 64 clients at least 70 % of the sentences a second that the translator itself
+does with 64 at a time (measured before and after each, in this process, on the same sentences);
+responses equal the translator's; over the limit the status is 429 with Retry-After; after SIGTERM
+under load every request that was sent before it gets its response.
 
-Also shown is the translator given as many sentences at a time as there are clients: nobody can
-batch more than is asked for.
+Also shown is the translator with as many sentences at a time as there are clients: a server cannot
+batch more than it is asked for.
 """
 
 import argparse
@@ -33,12 +33,12 @@ CLIENTS = (2, 16, 64)
 CLAIM = 0.7
 BATCH = 64
 BEFORE_SIGNAL_S = 0.05
-"""What was sent so long before the signal has reached the server."""
+"""A request sent this long before the signal has reached the server."""
 
 
 @dataclass(frozen=True)
 class Reply:
-    """An answer, or none: then the status is 0."""
+    """A response; a status of 0 means that there was none."""
 
     number: int
     sent: float
@@ -75,7 +75,7 @@ def request_of(sentence: str) -> bytes:
 
 
 async def ask(port: int, requests: Sequence[bytes], numbers: Iterator[int]) -> list[Reply]:
-    """Send requests on one connection, each after the answer to the one before."""
+    """Send requests on one connection, each after the response to the one before."""
     reader, writer = await asyncio.open_connection("127.0.0.1", port)
     replies = []
     for number in numbers:
@@ -100,14 +100,14 @@ async def ask(port: int, requests: Sequence[bytes], numbers: Iterator[int]) -> l
 
 
 async def ask_all(port: int, requests: Sequence[bytes], clients: int) -> list[Reply]:
-    """Share the requests out to so many clients."""
+    """Distribute the requests over this many clients."""
     numbers = count()
     found = await asyncio.gather(*(ask(port, requests, numbers) for _ in range(clients)))
     return [reply for replies in found for reply in replies]
 
 
 def offline(translator: transduce.Translator, sentences: list[str], batch: int) -> float:
-    """Return how many sentences a second the translator does, so many at a time."""
+    """Return how many sentences a second the translator does, `batch` at a time."""
     began = time.perf_counter()
     for _ in translator.stream(sentences, window=batch):
         pass
@@ -115,7 +115,7 @@ def offline(translator: transduce.Translator, sentences: list[str], batch: int) 
 
 
 def measure(model: Path, sentences: list[str], options: list[str]) -> bool:
-    """Print a row for each number of clients; say whether all claims hold."""
+    """Print a row for each number of clients; return whether all claims hold."""
     translator = transduce.load(model)
     expected = [one.text for one in translator.translate(sentences)]
     requests = [request_of(sentence) for sentence in sentences]
@@ -145,30 +145,30 @@ def measure(model: Path, sentences: list[str], options: list[str]) -> bool:
                 found[number].get("translatedText") != expected[number]
                 for number in range(len(some))
             )
-            print(f"         {wrong} of {len(some)} answers differ from the translator's")
+            print(f"         {wrong} of {len(some)} responses differ from the translator's")
             holds = holds and share >= CLAIM and wrong == 0
     return holds
 
 
 def overload(model: Path, requests: list[bytes]) -> bool:
-    """Ask for far more than fits into the queue."""
+    """Send far more requests than the queue holds."""
     with served(model, "--max-queue", "8", "--max-sentences", "8") as (_, port):
         replies = asyncio.run(ask_all(port, requests, 64))
     statuses = Counter(reply.status for reply in replies)
     waits = all(reply.retry_after.isdigit() for reply in replies if reply.status == 429)
-    print(f"overload: {dict(statuses)} (status: answers), Retry-After on every 429: {waits}")
+    print(f"overload: {dict(statuses)} (status: responses), Retry-After on every 429: {waits}")
     return set(statuses) == {200, 429} and waits
 
 
 async def until_signal(process: subprocess.Popen[str], port: int, requests: list[bytes]) -> bool:
-    """Send SIGTERM while 32 clients are asking; what was sent before it must be answered."""
+    """Send SIGTERM while 32 clients send requests; those sent before it must get a response."""
     asking = asyncio.create_task(ask_all(port, requests, 32))
     await asyncio.sleep(2)
     process.send_signal(signal.SIGTERM)
-    told = time.perf_counter()
+    signalled = time.perf_counter()
     replies = await asking
-    lost = [r for r in replies if r.status != 200 and r.sent < told - BEFORE_SIGNAL_S]
-    waiting = [r for r in replies if r.status == 200 and r.sent < told < r.sent + r.seconds]
+    lost = [r for r in replies if r.status != 200 and r.sent < signalled - BEFORE_SIGNAL_S]
+    waiting = [r for r in replies if r.status == 200 and r.sent < signalled < r.sent + r.seconds]
     print(
         f"SIGTERM: {len(replies)} requests sent, {len(waiting)} under way at the signal and "
         f"answered after it, {len(lost)} lost; exit code {process.wait()}"
@@ -177,7 +177,7 @@ async def until_signal(process: subprocess.Popen[str], port: int, requests: list
 
 
 def main() -> None:
-    """Run the three parts; the exit code says whether all claims hold."""
+    """Run the three parts; exit with 1 unless all claims hold."""
     parser = argparse.ArgumentParser()
     parser.add_argument("model", type=Path)
     parser.add_argument("sentences", type=Path, help="one a line")

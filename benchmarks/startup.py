@@ -1,4 +1,4 @@
-"""How quickly `transduce --help` answers, beside the imports it cannot do without.
+"""How quickly `transduce --help` prints, beside the imports it cannot do without.
 
     python benchmarks/startup.py
 

@@ -2,22 +2,23 @@
 
     python benchmarks/train_throughput.py --src train.en --tgt train.de [--shape small]
         [--device cpu] [--threads 2] [--batch-tokens 4096] [--peer-tokens 4096] [--batches 8]
-        [--rounds 9] [--contenders transduce MarianMT]
+        [--rounds 9] [--contenders transduce MarianMT] [--beside ../other/checkout]
 
 All train the same shape on the same text, with dropout 0.1 where each places it: forward,
-label-smoothed loss, backward, Adam; ours by the very code of `transduce train`, the others in the
-loop that most people write, with the batches of like lengths that they would make. Counted are
-real source and target tokens alone. Each contender runs in its own process, with the settings that
+label-smoothed loss, backward, Adam; ours by the code of `transduce train`, the others in the loop
+that most people write, with batches of similar lengths as they would make them. Only real source
+and target tokens count, no padding. Each contender runs in its own process, with the settings that
 its user would have. They take turns, so that a noisy machine disturbs all alike; a turn's time is
-its median over the rounds. On the CPU a turn is one batch, and beside it stands the time of all
-threads of the process together, which says what a step costs where others use the machine too. On a
-CUDA device a turn is all batches without a pause, after all of them once without a clock, which
-takes back the memory that was left to the others; all compute in bfloat16, and each speed is also
+its median over the rounds. On the CPU a turn is one batch, and beside it stands the CPU time of all
+threads of the process, which shows what a step costs where others use the machine too. On a CUDA
+device a turn is all batches without a pause, after all of them once without a clock, which
+reallocates the memory that was left to the others; all compute in bfloat16, and each speed is also
 given as a share of the rate at which the device multiplies large matrices in the same run.
 """
 
 import argparse
 import math
+import os
 import subprocess
 import sys
 import tempfile
@@ -34,22 +35,23 @@ from torch import Tensor, nn
 
 from transduce.analysis.cost import cost_of
 from transduce.config.presets import preset_named
-from transduce.config.schema import Config, ModelConfig
+from transduce.config.schema import Config
 from transduce.data.corpus import TwoFiles, read_lines, read_pairs
-from transduce.data.loader import Loader, Share
-from transduce.data.store import Recipe, Store, open_or_build
+from transduce.data.loader import Loader, StepBatches
+from transduce.data.store import Store, StoreSpec, open_or_build
+from transduce.hardware.allocator import keep_freed_memory
 from transduce.models.build import build_model
+from transduce.models.transformer.settings import TransformerConfig
 from transduce.nn.positions import sinusoids
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID
 from transduce.text.tokenizer import Tokenizer
 from transduce.training.distributed import Processes
-from transduce.training.learner import Learner
-from transduce.training.machine import choose_machine
-from transduce.training.memory import keep_freed_memory
+from transduce.training.step.machine import choose_machine
+from transduce.training.step.train_step import TrainStep
 
 EPS_LS, RATE = 0.1, 1e-4
 WARM_UP = 2
-"""Rounds that do not count. In the first all start at once: what is compiled is so then."""
+"""Rounds that do not count. In the first, all start at once and compile what they compile."""
 CONTENDERS = {
     "cpu": ["transduce", "nn.Transformer", "MarianMT"],
     "cuda": [
@@ -60,15 +62,15 @@ CONTENDERS = {
         "MarianMT, compiled",
     ],
 }
-Step = Callable[[Share], object]
+Step = Callable[[StepBatches], object]
 
 
 def ours(config: Config) -> Step:
-    """Return a step as `transduce train` takes it."""
+    """Return a step as `transduce train` makes it."""
     keep_freed_memory()
     machine = choose_machine(config.run)
-    learner = Learner(build_model(config.model).to(machine.device), config, machine)
-    return lambda share: learner.step(share, number=1, rate=RATE, processes=Processes())
+    step = TrainStep(build_model(config.model).to(machine.device), config, machine)
+    return lambda batches: step(batches, number=1, rate=RATE, processes=Processes())
 
 
 def theirs(model: nn.Module, device: str) -> Step:
@@ -76,7 +78,7 @@ def theirs(model: nn.Module, device: str) -> Step:
     model.to(device).train()
     adam = torch.optim.Adam(model.parameters(), lr=RATE, betas=(0.9, 0.98), eps=1e-9)
 
-    def step(share: Share) -> None:
+    def step(share: StepBatches) -> None:
         (batch,) = share.batches
         src, tgt_in, tgt_out = (
             ids.to(device, non_blocking=True) for ids in (batch.src, batch.tgt_in, batch.tgt_out)
@@ -101,7 +103,7 @@ class TorchTransformer(nn.Module):
 
     positions: Tensor
 
-    def __init__(self, shape: ModelConfig) -> None:
+    def __init__(self, shape: TransformerConfig) -> None:
         super().__init__()
         self.embedding = nn.Embedding(shape.vocab_size, shape.d_model, padding_idx=PAD_ID)
         nn.init.normal_(self.embedding.weight, std=shape.d_model**-0.5)
@@ -144,7 +146,7 @@ class TorchTransformer(nn.Module):
 class Marian(nn.Module):
     """transformers' MarianMT of the same shape."""
 
-    def __init__(self, shape: ModelConfig) -> None:
+    def __init__(self, shape: TransformerConfig) -> None:
         super().__init__()
         from transformers import MarianConfig, MarianMTModel
 
@@ -184,25 +186,27 @@ class Marian(nn.Module):
 
 
 def contender(name: str, config: Config) -> Step:
-    """Build what is measured under this name."""
+    """Build the contender of this name."""
     torch.manual_seed(0)
+    shape = config.model
+    assert isinstance(shape, TransformerConfig)
     match name:
         case "transduce":
             return ours(config)
         case "nn.Transformer":
-            return theirs(TorchTransformer(config.model), config.run.device)
+            return theirs(TorchTransformer(shape), config.run.device)
         case "MarianMT":
-            return theirs(Marian(config.model), config.run.device)
+            return theirs(Marian(shape), config.run.device)
         case "nn.Transformer, compiled":
-            model: nn.Module = TorchTransformer(config.model)
+            model: nn.Module = TorchTransformer(shape)
         case _:
-            model = Marian(config.model)
+            model = Marian(shape)
     model.compile(dynamic=True)
     return theirs(model, config.run.device)
 
 
 def serve(options: argparse.Namespace) -> None:
-    """Be one contender: at each line of the standard input, train on the batches of one turn."""
+    """Run as one contender: at each line of standard input, train on the batches of one turn."""
     torch.set_num_threads(options.threads)
     on_cuda, is_ours = options.device == "cuda", options.contender == "transduce"
     batch_tokens = options.batch_tokens if is_ours else options.peer_tokens
@@ -210,7 +214,7 @@ def serve(options: argparse.Namespace) -> None:
         Store.open(options.store),
         max_tokens=batch_tokens,
         pin=on_cuda,
-        in_rows=is_ours and on_cuda,
+        packed=is_ours and on_cuda,
     )
     # Where a turn is more than one batch, it is as much text for all.
     more = options.batch_tokens // batch_tokens if on_cuda else 1
@@ -229,7 +233,7 @@ def serve(options: argparse.Namespace) -> None:
         print(seconds, cpu_seconds, tokens, flush=True)
 
 
-def take(turn: list[Share], step: Step, *, on_cuda: bool) -> tuple[float, float]:
+def take(turn: list[StepBatches], step: Step, *, on_cuda: bool) -> tuple[float, float]:
     """Train on some batches; return seconds and CPU seconds."""
     start, cpu_start = time.perf_counter(), time.process_time()
     for share in turn:
@@ -239,14 +243,14 @@ def take(turn: list[Share], step: Step, *, on_cuda: bool) -> tuple[float, float]
     return time.perf_counter() - start, time.process_time() - cpu_start
 
 
-def taken(loader: Loader, batches: int) -> list[Share]:
+def taken(loader: Loader, batches: int) -> list[StepBatches]:
     """Take the first batches: all but the last of an epoch, which may be small."""
-    shares = (share for epoch in count() for share in loader.steps(epoch) if share.done < share.of)
-    return list(islice(shares, batches))
+    steps = (step for epoch in count() for step in loader.steps(epoch))
+    return list(islice((step for step in steps if step.done < step.epoch_batches), batches))
 
 
 def settings(options: argparse.Namespace) -> Config:
-    """Take a preset, with dropout alike for all and the vocabulary that was learnt."""
+    """Take a preset, with the same dropout for all and the learned vocabulary."""
     return preset_named(options.shape).with_changes(
         {
             "model": {"p_drop": 0.1, "vocab_size": options.vocab_size},
@@ -257,7 +261,7 @@ def settings(options: argparse.Namespace) -> Config:
 
 
 def prepare(options: argparse.Namespace, work: Path) -> None:
-    """Learn a vocabulary and build the store; note what came of it in the options."""
+    """Learn a vocabulary and build the store; keep where they are in the options."""
     paths = work / "src", work / "tgt"
     for given, path in zip((options.src, options.tgt), paths, strict=True):
         lines = islice(read_lines(given), options.pairs)
@@ -266,7 +270,7 @@ def prepare(options: argparse.Namespace, work: Path) -> None:
     size = preset_named(options.shape).model.vocab_size
     tokenizer = Tokenizer.learn(chain.from_iterable(read_pairs(source)), vocab_size=size)
     tokenizer.save(vocabulary)
-    open_or_build(Recipe((source,), vocabulary), work / "cache")
+    open_or_build(StoreSpec((source,), vocabulary), work / "cache")
     options.store = next(path.parent for path in work.glob("cache/*/manifest"))
     options.vocab_size = len(tokenizer)
 
@@ -278,17 +282,15 @@ def measure(options: argparse.Namespace) -> dict[str, NDArray[np.float64]]:
         name: getattr(options, name) for name in ("shape", "device", "threads", "store", *sizes)
     }
     arguments = [f"--{name.replace('_', '-')}={value}" for name, value in given.items()]
-    # Threads that wait for work would otherwise take the time of whoever has some.
-    command = ["env", "OMP_WAIT_POLICY=passive", sys.executable, __file__, *arguments]
     running = {
-        name: subprocess.Popen(
-            [*command, f"--contender={name}"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-        )
+        name: start(Path(__file__), [*arguments, f"--contender={name}"])
         for name in options.contenders or CONTENDERS[options.device]
     }
+    if options.beside:
+        other = options.beside / "benchmarks" / Path(__file__).name
+        running[f"transduce in {options.beside}"] = start(
+            other, [*arguments, "--contender=transduce"], package=options.beside / "src"
+        )
     turns = 1 if options.device == "cuda" else options.batches
     times: dict[str, list[list[list[float]]]] = {name: [] for name in running}
     for process in running.values():
@@ -308,33 +310,50 @@ def measure(options: argparse.Namespace) -> dict[str, NDArray[np.float64]]:
     return {name: np.median(rounds, axis=0) for name, rounds in counted.items()}
 
 
+def start(
+    script: Path, arguments: list[str], *, package: Path | None = None
+) -> "subprocess.Popen[str]":
+    """Start a contender; with `package`, on that source tree instead of the installed one."""
+    # Threads that wait for work would otherwise take the time of those that have some.
+    environment = ["OMP_WAIT_POLICY=passive"]
+    if package:
+        environment.append(f"PYTHONPATH={os.pathsep.join([str(package), *sys.path[1:]])}")
+    return subprocess.Popen(
+        ["/usr/bin/env", *environment, sys.executable, str(script), *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+
+
 def ask(process: "subprocess.Popen[str]") -> None:
-    """Have a contender take a turn."""
+    """Start a contender's turn."""
     assert process.stdin is not None
     process.stdin.write("\n")
     process.stdin.flush()
 
 
 def answer(process: "subprocess.Popen[str]") -> list[float]:
-    """Wait until it is taken; return seconds, CPU seconds and tokens."""
+    """Wait until the turn is over; return seconds, CPU seconds and tokens."""
     assert process.stdout is not None
     return [float(number) for number in process.stdout.readline().split()]
 
 
 def main() -> None:
-    """Compare, or be one of those compared."""
+    """Compare all contenders, or run as one of them."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--src", type=Path)
     parser.add_argument("--tgt", type=Path)
-    parser.add_argument("--pairs", type=int, default=29_000, help="read so many of the files")
+    parser.add_argument("--pairs", type=int, default=29_000, help="how many pairs to read")
     parser.add_argument("--shape", default="small", choices=["tiny", "small", "base", "big"])
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--threads", type=int, default=2)
     parser.add_argument("--batch-tokens", type=int, default=4096, help="on either side")
-    parser.add_argument("--peer-tokens", type=int, help="of the others' batches, if not as many")
+    parser.add_argument("--peer-tokens", type=int, help="of the others' batches, if different")
     parser.add_argument("--batches", type=int, default=8)
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--contenders", nargs="+", metavar="NAME", help="instead of all")
+    parser.add_argument("--beside", type=Path, help="another checkout, to compare versions")
     inner = parser.add_argument_group("used by the program when it starts itself")
     inner.add_argument("--contender")
     inner.add_argument("--store", type=Path)

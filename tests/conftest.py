@@ -12,11 +12,30 @@ os.environ["OMP_NUM_THREADS"] = "1"  # noqa: TID251
 import pytest
 from hypothesis import settings
 
+from tests.command import Command
+
 settings.register_profile("default", derandomize=True, deadline=None, max_examples=40)
 settings.register_profile("explore", derandomize=False, deadline=None, max_examples=400)
 settings.load_profile("default")
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Let the tests that kill a run try more moments than the usual few."""
-    parser.addoption("--moments", type=int, default=2, help="how often a run is killed")
+    """Add the options of `make test-all`."""
+    parser.addoption("--all", action="store_true", help="also run the exhaustive tests")
+    parser.addoption("--moments", type=int, default=1, help="how often a run is killed")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Skip exhaustive tests unless they are asked for, whatever `-m` selects."""
+    if config.getoption("--all"):
+        return
+    skip = pytest.mark.skip(reason="exhaustive: make test-all, or --all, runs it")
+    for item in items:
+        if item.get_closest_marker("exhaustive"):
+            item.add_marker(skip)
+
+
+@pytest.fixture
+def command(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
+    """The command `transduce`, in this process."""
+    return Command(capfd, monkeypatch)

@@ -6,9 +6,10 @@ import torch
 from hypothesis import strategies as st
 from torch import Tensor
 
-from transduce.config.schema import ModelConfig
+from transduce.config.schema import Config
 from transduce.models.build import build_model
-from transduce.models.transformer import Transformer
+from transduce.models.transformer.model import Transformer
+from transduce.models.transformer.settings import TransformerConfig
 from transduce.text.special_ids import PAD_ID
 
 VOCAB_SIZE = 23
@@ -16,11 +17,12 @@ seeds = st.integers(0, 2**31 - 1)
 
 
 @st.composite
-def model_configs(draw: st.DrawFn, /, **fixed: Any) -> ModelConfig:
-    """Small models of every kind; heads need not divide the width."""
+def model_configs(draw: st.DrawFn, /, **fixed: Any) -> TransformerConfig:
+    """Draw settings of small models; heads need not divide the width."""
     drawn: dict[str, Any] = {
         "vocab_size": VOCAB_SIZE,
-        "n_layers": draw(st.integers(1, 3)),
+        "n_encoder_layers": draw(st.integers(1, 3)),
+        "n_decoder_layers": draw(st.integers(1, 3)),
         "d_model": 2 * draw(st.integers(1, 8)),
         "d_ff": draw(st.integers(1, 24)),
         "h": draw(st.integers(1, 4)),
@@ -31,14 +33,27 @@ def model_configs(draw: st.DrawFn, /, **fixed: Any) -> ModelConfig:
         "positions": draw(st.sampled_from(["sinusoidal", "learned"])),
         "max_positions": 32,
     }
-    return ModelConfig(**(drawn | fixed))
+    return TransformerConfig(**(drawn | fixed))
 
 
 @st.composite
 def models(draw: st.DrawFn, /, **fixed: Any) -> Transformer:
     """Build such a model without dropout, in float64, so that only a real difference shows."""
     config = draw(model_configs(**fixed))
-    return build_model(config, seed=draw(seeds)).double().eval()
+    return transformer(config, seed=draw(seeds)).double().eval()
+
+
+def transformer(config: TransformerConfig, *, seed: int = 0) -> Transformer:
+    """Build a model of the default kind."""
+    model = build_model(config, seed=seed)
+    assert isinstance(model, Transformer)
+    return model
+
+
+def transformer_config(config: Config) -> TransformerConfig:
+    """Return the model section, which must be that of a Transformer."""
+    assert isinstance(config.model, TransformerConfig)
+    return config.model
 
 
 @st.composite
@@ -50,7 +65,7 @@ def padded_ids(draw: st.DrawFn, *, sentences: int | None = None, max_length: int
 
 
 def random_ids(lengths: list[int], *, seed: int) -> Tensor:
-    """Draw ordinary words for sentences of these lengths, padded on the right."""
+    """Draw ordinary tokens for sentences of these lengths, padded on the right."""
     generator = torch.Generator().manual_seed(seed)
     ids = torch.randint(4, VOCAB_SIZE, (len(lengths), max(lengths)), generator=generator)
     real = torch.arange(max(lengths)) < torch.tensor(lengths)[:, None]

@@ -10,16 +10,22 @@ def test_the_public_names() -> None:
     assert transduce.__all__ == [
         "Config",
         "ConfigError",
+        "Evaluation",
         "InputError",
         "Options",
+        "PairScore",
         "Seq2Seq",
+        "TrainingOutcome",
         "TransduceError",
         "Translation",
         "Translator",
         "__version__",
         "build_model",
+        "evaluate",
         "load",
         "load_config",
+        "score",
+        "train",
     ]
     assert all(hasattr(transduce, name) for name in transduce.__all__)
     assert set(transduce.__all__) <= set(dir(transduce))

@@ -1,7 +1,7 @@
 """Sequence transduction with attention: "Attention Is All You Need" as software.
 
-The public names below are imported when first used, so that `import transduce` stays quick:
-torch is loaded only by what computes with it.
+The public names are imported when they are first used, so that `import transduce` is quick: it
+does not load torch.
 """
 
 import importlib
@@ -12,45 +12,61 @@ from transduce.errors import ConfigError, InputError, TransduceError
 if TYPE_CHECKING:
     from transduce.config.load import load_config
     from transduce.config.schema import Config
-    from transduce.decoding.options import Options, Translation
-    from transduce.decoding.translator import Translator, load
+    from transduce.evaluation.evaluate import Evaluation, evaluate
     from transduce.models.base import Seq2Seq
     from transduce.models.build import build_model
+    from transduce.training.loop import TrainingOutcome, train
+    from transduce.translation.load import load
+    from transduce.translation.options import Options, Translation
+    from transduce.translation.scorer import PairScore, score
+    from transduce.translation.translator import Translator
 
 __version__ = "0.1.0"
 __all__ = [
     "Config",
     "ConfigError",
+    "Evaluation",
     "InputError",
     "Options",
+    "PairScore",
     "Seq2Seq",
+    "TrainingOutcome",
     "TransduceError",
     "Translation",
     "Translator",
     "__version__",
     "build_model",
+    "evaluate",
     "load",
     "load_config",
+    "score",
+    "train",
 ]
 
-_HOME = {
+_MODULES = {
     "Config": "transduce.config.schema",
-    "Options": "transduce.decoding.options",
+    "Evaluation": "transduce.evaluation.evaluate",
+    "Options": "transduce.translation.options",
+    "PairScore": "transduce.translation.scorer",
     "Seq2Seq": "transduce.models.base",
-    "Translation": "transduce.decoding.options",
-    "Translator": "transduce.decoding.translator",
+    "TrainingOutcome": "transduce.training.loop",
+    "Translation": "transduce.translation.options",
+    "Translator": "transduce.translation.translator",
     "build_model": "transduce.models.build",
-    "load": "transduce.decoding.translator",
+    "evaluate": "transduce.evaluation.evaluate",
+    "load": "transduce.translation.load",
     "load_config": "transduce.config.load",
+    "score": "transduce.translation.scorer",
+    "train": "transduce.training.loop",
 }
 
 
-if not TYPE_CHECKING:  # to a type checker, a name that is not above does not exist
+if not TYPE_CHECKING:  # a type checker knows only the imports above
 
     def __getattr__(name: str) -> Any:
-        if name not in _HOME:
+        if name not in _MODULES:
             raise AttributeError(f"module 'transduce' has no attribute {name!r}")
-        return getattr(importlib.import_module(_HOME[name]), name)
+        return getattr(importlib.import_module(_MODULES[name]), name)
 
 
 def __dir__() -> list[str]:

@@ -1,12 +1,15 @@
-"""The exception tree: what a caller may catch.
+"""The exceptions that a caller may catch.
 
-Each of these is the user's to mend, so its message is one line that names the setting or the file,
-the value found, the rule, and what to do. Our own mistakes are assertions.
+Each is about something the user can fix, so its message is one line: the setting or the file, the
+value found, the rule, and what to do. Our own mistakes are assertions.
 """
+
+import difflib
+from collections.abc import Iterable
 
 
 class TransduceError(Exception):
-    """Something the user can put right; the command line prints it as one line and exits with 2."""
+    """A mistake that the user can fix; the command line prints it as one line and exits with 2."""
 
 
 class ConfigError(TransduceError):
@@ -14,4 +17,11 @@ class ConfigError(TransduceError):
 
 
 class InputError(TransduceError):
-    """A file, a corpus, a vocabulary or a sequence is not what it must be."""
+    """A file, a corpus, a vocabulary, a text or an option is wrong."""
+
+
+def did_you_mean(name: str, known: Iterable[str]) -> str:
+    """Return ` (did you mean …?)` with the known name whose last part is closest, or ''."""
+    by_last_part = {candidate.rpartition(".")[2]: candidate for candidate in known}
+    close = difflib.get_close_matches(name.rpartition(".")[2], by_last_part, n=1)
+    return f" (did you mean {by_last_part[close[0]]}?)" if close else ""

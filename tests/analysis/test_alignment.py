@@ -1,4 +1,4 @@
-"""Word alignments: between the words of the texts, whatever the tokens are."""
+"""Alignments are between the words of the texts, however they are tokenized."""
 
 import numpy as np
 import pytest
@@ -6,11 +6,11 @@ from numpy.typing import NDArray
 
 from tests.analysis.shown import attention
 from transduce.analysis.alignment import alignment, pharaoh
-from transduce.decoding.attention import Attention
 from transduce.errors import InputError
+from transduce.models.attention import Attention
 
 
-def looking(rows: list[list[float]]) -> NDArray[np.float32]:
+def cross_weights(rows: list[list[float]]) -> NDArray[np.float32]:
     return np.array(rows, dtype=np.float32)[None, None]  # [1, 1, T, S]
 
 
@@ -18,25 +18,25 @@ def aligned(shown: Attention, source: str, translation: str) -> str:
     return pharaoh(alignment([shown], source=source, translation=translation))
 
 
-def test_a_word_is_aligned_with_what_it_looks_at_most() -> None:
-    cross = looking([[0.1, 0.8, 0.1], [0.7, 0.2, 0.1], [0.0, 0.0, 1.0]])
+def test_a_word_is_aligned_with_the_word_that_it_attends_to_most() -> None:
+    cross = cross_weights([[0.1, 0.8, 0.1], [0.7, 0.2, 0.1], [0.0, 0.0, 1.0]])
     assert aligned(attention(["a", "Ġb"], ["x", "Ġy"], cross=cross), "a b", "x y") == "1-0 0-1"
 
 
-def test_tokens_looked_at_are_summed_and_looking_ones_averaged() -> None:
-    summed = looking([[0.3, 0.3, 0.4, 0.0], [0.0, 0.0, 0.0, 1.0]])
+def test_weights_are_summed_over_source_tokens_and_averaged_over_target_tokens() -> None:
+    summed = cross_weights([[0.3, 0.3, 0.4, 0.0], [0.0, 0.0, 0.0, 1.0]])
     shown = attention(["a", "a", "Ġb"], ["x"], cross=summed)
     assert aligned(shown, "aa b", "x") == "0-0"
-    averaged = looking([[0.6, 0.4, 0.0], [0.1, 0.9, 0.0], [0.0, 0.0, 1.0]])
+    averaged = cross_weights([[0.6, 0.4, 0.0], [0.1, 0.9, 0.0], [0.0, 0.0, 1.0]])
     assert aligned(attention(["a", "Ġb"], ["x", "y"], cross=averaged), "a b", "xy") == "1-0"
 
 
-def test_the_end_is_nobodys_partner() -> None:
-    cross = looking([[0.1, 0.2, 0.7], [0.0, 0.0, 1.0]])
+def test_no_word_is_aligned_with_eos() -> None:
+    cross = cross_weights([[0.1, 0.2, 0.7], [0.0, 0.0, 1.0]])
     assert aligned(attention(["a", "Ġb"], ["x"], cross=cross), "a b", "x") == "1-0"
 
 
-def test_the_best_layer_is_the_one_whose_average_is_most_peaked() -> None:
+def test_the_default_layer_is_the_one_whose_average_is_most_peaked() -> None:
     cross = np.zeros((2, 2, 2, 3), dtype=np.float32)
     cross[0, 0, :, 0] = cross[0, 1, :, 1] = 1  # sharp heads that contradict each other
     cross[1, :, :] = [0.2, 0.7, 0.1]
@@ -48,22 +48,22 @@ def test_the_best_layer_is_the_one_whose_average_is_most_peaked() -> None:
     assert layer == [(1, 0)]
 
 
-def test_parts_of_a_long_text_are_counted_on() -> None:
-    cross = looking([[0.9, 0.0, 0.1], [0.1, 0.9, 0.0], [0.0, 0.0, 1.0]])
+def test_words_are_counted_through_all_parts_of_a_long_text() -> None:
+    cross = cross_weights([[0.9, 0.0, 0.1], [0.1, 0.9, 0.0], [0.0, 0.0, 1.0]])
     parts = [attention(["a", "Ġb"], ["x", "Ġy"], cross=cross)] * 2
     found = alignment(parts, source="a b a b", translation="x y x y")
     assert pharaoh(found) == "0-0 1-1 2-2 3-3"
 
 
-def test_a_word_that_was_cut_in_two_is_one() -> None:
-    cross = looking([[0.9, 0.0, 0.1], [0.1, 0.9, 0.0], [0.0, 0.0, 1.0]])
+def test_a_word_that_was_split_between_parts_is_one_word() -> None:
+    cross = cross_weights([[0.9, 0.0, 0.1], [0.1, 0.9, 0.0], [0.0, 0.0, 1.0]])
     parts = [attention(["a", "Ġb"], ["x", "Ġy"], cross=cross)] * 2
     found = alignment(parts, source="a ba b", translation="x yx y")
     assert pharaoh(found) == "0-0 1-1 2-2"
 
 
-def test_letters_are_counted_as_a_model_with_plain_punctuation_writes_them() -> None:
-    cross = looking([[0.5, 0.4, 0.0, 0.1], [0.0, 0.0, 0.9, 0.1], [0.0, 0.0, 0.0, 1.0]])
+def test_letters_are_counted_after_punctuation_is_replaced() -> None:
+    cross = cross_weights([[0.5, 0.4, 0.0, 0.1], [0.0, 0.0, 0.9, 0.1], [0.0, 0.0, 0.0, 1.0]])
     parts = [
         attention(["a", "...", "Ġb"], ["x", "Ġy"], cross=cross),
         attention(["a", "Ġb"], ["x", "Ġy"], cross=cross[:, :, :, 1:]),
@@ -72,22 +72,22 @@ def test_letters_are_counted_as_a_model_with_plain_punctuation_writes_them() -> 
     assert pharaoh(found) == "0-0 1-1 2-2"
 
 
-def test_numbers_stay_within_the_texts_even_where_they_do_not_match() -> None:
+def test_numbers_stay_within_the_texts_even_if_the_words_do_not_match() -> None:
     shown = attention(["a", "Ġb", "Ġc"], ["x", "Ġy", "Ġz"])
     for src, tgt in alignment([shown], source="a", translation="x yz"):
         assert src == 0
         assert tgt in (0, 1)
 
 
-def test_text_already_cut_is_aligned_by_its_words() -> None:
-    cross = looking([[0.1, 0.2, 0.7, 0.0], [0.9, 0.0, 0.1, 0.0], [0.0, 0.0, 0.0, 1.0]])
+def test_pre_segmented_text_is_aligned_by_its_words() -> None:
+    cross = cross_weights([[0.1, 0.2, 0.7, 0.0], [0.9, 0.0, 0.1, 0.0], [0.0, 0.0, 0.0, 1.0]])
     shown = attention(["a@@", "b", "c"], ["< unk >", "x"], cross=cross, are_bytes=False)
     assert aligned(shown, "ab c", "q x") == "1-0 0-1"
 
 
-def test_nothing_is_aligned_with_nothing() -> None:
+def test_empty_texts_have_no_links() -> None:
     assert alignment([], source="", translation="") == []
-    shown = attention([], ["x"], cross=looking([[1.0], [1.0]]))
+    shown = attention([], ["x"], cross=cross_weights([[1.0], [1.0]]))
     assert aligned(shown, "", "x") == ""
 
 
@@ -100,6 +100,8 @@ def test_nothing_is_aligned_with_nothing() -> None:
         (-1, None, "layer 0: the model has layers 1 to 2"),
     ],
 )
-def test_what_is_not_there_is_refused(layer: int | None, head: int | None, message: str) -> None:
+def test_a_layer_or_head_that_does_not_exist_is_refused(
+    layer: int | None, head: int | None, message: str
+) -> None:
     with pytest.raises(InputError, match=message):
         alignment([attention(["a"], ["b"])], source="a", translation="b", layer=layer, head=head)

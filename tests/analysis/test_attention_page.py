@@ -1,4 +1,4 @@
-"""The page: whole in itself, exact in its numbers, and safe whatever the text is."""
+"""The page is self-contained, has exact numbers, and is safe for any text."""
 
 import base64
 import hashlib
@@ -21,7 +21,7 @@ NASTY = (
 
 
 class Page(HTMLParser):
-    """What a browser would make of a page: its elements and the text in some of them."""
+    """What a browser parses: the elements of a page, and the text in them."""
 
     def __init__(self, text: str) -> None:
         super().__init__(convert_charrefs=True)
@@ -72,6 +72,19 @@ def test_the_weights_come_back_within_the_stated_precision(text: str) -> None:
         np.testing.assert_allclose(unpacked(part[kind], *weights.shape), weights, atol=1e-5)
 
 
+def test_every_stack_has_its_own_shape() -> None:
+    shown = attention(["a", "Ġb"], ["c"], n_layers=1, n_encoder_layers=3)
+    [part] = Page(attention_page([shown], source="a b", translation="c")).data
+    assert part["shapes"] == {
+        "encoder": [3, 3, 3, 3],
+        "decoder": [1, 3, 2, 2],
+        "cross": [1, 3, 2, 3],
+    }
+    assert (part["layers"], part["heads"]) == (1, 3)  # those of the cross-attention
+    weights = unpacked(part["encoder"], *part["shapes"]["encoder"])
+    np.testing.assert_allclose(weights, shown.encoder, atol=1e-5)
+
+
 def test_tokens_are_readable_and_say_which_word_they_are_of(text: str) -> None:
     [part] = Page(text).data
     assert part["target"] == {
@@ -90,7 +103,7 @@ def test_a_text_in_parts_has_the_weights_of_each() -> None:
     assert [len(part["source"]["tokens"]) for part in data] == [2, 5]
 
 
-def test_weights_that_are_no_numbers_are_written_as_none() -> None:
+def test_weights_that_are_not_numbers_are_written_as_zero() -> None:
     shown = attention(
         ["a"], ["b"], n_layers=1, h=1, cross=np.full((1, 1, 2, 2), np.nan, np.float32)
     )
@@ -103,10 +116,10 @@ def test_an_empty_text_has_no_page() -> None:
         attention_page([], source="", translation="")
 
 
-# Whole in itself
+# Self-contained
 
 
-def test_nothing_is_loaded_from_anywhere(text: str) -> None:
+def test_the_page_loads_nothing(text: str) -> None:
     page = Page(text)
     own = {"http://www.w3.org/2000/svg"}  # a name, not an address
     assert set(re.findall(r"https?://[^\s\"'<>]+", text)) <= own
@@ -116,7 +129,7 @@ def test_nothing_is_loaded_from_anywhere(text: str) -> None:
         assert not {"src", "href", "srcset", "action"} & set(attributes)
 
 
-def test_the_policy_allows_just_the_script_and_the_style_that_are_there(text: str) -> None:
+def test_the_policy_allows_only_its_own_script_and_style(text: str) -> None:
     page = Page(text)
     rules = dict(rule.strip().split(" ", 1) for rule in page.policy.split(";"))
     assert rules["default-src"] == "'none'"
@@ -131,10 +144,10 @@ def test_there_are_no_handlers_or_styles_in_attributes(text: str) -> None:
         assert not [name for name in attributes if name.startswith("on") or name == "style"]
 
 
-# Safe whatever the text is
+# Safe for any text
 
 
-def test_texts_stay_texts() -> None:
+def test_text_is_never_parsed_as_markup() -> None:
     tokens = [bytes_as_letters(piece) for piece in (NASTY, f" {NASTY}")]
     nasty = Page(attention_page([attention(tokens, tokens)], source=NASTY, translation=NASTY))
     plain = Page(attention_page([attention(["a"], ["b"])], source="a", translation="b"))
@@ -147,7 +160,7 @@ def test_texts_stay_texts() -> None:
     assert nasty.texts_in("script")[1:] == plain.texts_in("script")[1:]
 
 
-def test_no_letter_of_a_tag_is_in_the_data() -> None:
+def test_the_data_contains_no_character_of_a_tag() -> None:
     tokens = [bytes_as_letters("</SCRIPT >"), bytes_as_letters("<!--<script>\u2028&amp;")]
     text = attention_page([attention(tokens, tokens)], source="a", translation="b")
     data = Page(text).texts_in("script")[0]
@@ -155,7 +168,7 @@ def test_no_letter_of_a_tag_is_in_the_data() -> None:
     assert not set("<>&") & set(data)
 
 
-# Usable by everybody
+# Accessible
 
 
 def test_every_control_has_a_name(text: str) -> None:

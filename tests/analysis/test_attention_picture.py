@@ -1,4 +1,4 @@
-"""The picture of a layer's heads: drawn whatever the tokens are."""
+"""The picture of a layer's heads is drawn for any tokens."""
 
 from pathlib import Path
 
@@ -8,7 +8,7 @@ from matplotlib.image import imread
 
 from tests.analysis.shown import attention, bytes_as_letters
 from transduce.analysis import attention_picture as module
-from transduce.analysis.attention_picture import Kind, attention_picture
+from transduce.analysis.attention_picture import AttentionKind, attention_picture
 from transduce.errors import InputError
 
 PIECES = [bytes_as_letters(text) for text in ("Die", " Straße", " kostet", " $5$ und $x_", "日本")]
@@ -16,7 +16,7 @@ PIECES = [bytes_as_letters(text) for text in ("Die", " Straße", " kostet", " $5
 
 @pytest.fixture
 def figure(monkeypatch: pytest.MonkeyPatch) -> Figure:
-    """The figure that will be drawn, to look at what is in it."""
+    """The figure that will be drawn, to inspect its content."""
     made = Figure(figsize=(4, 4), layout="constrained")
     monkeypatch.setattr("matplotlib.figure.Figure", lambda **_: made)
     return made
@@ -24,7 +24,7 @@ def figure(monkeypatch: pytest.MonkeyPatch) -> Figure:
 
 @pytest.mark.parametrize("h", [1, 3, 4, 8])
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
-def test_every_kind_is_drawn(tmp_path: Path, kind: Kind, h: int) -> None:
+def test_every_kind_is_drawn(tmp_path: Path, kind: AttentionKind, h: int) -> None:
     path = tmp_path / "heads.png"
     attention_picture(attention(["A", "Ġman"], PIECES, h=h), path, kind=kind)
     assert imread(path).ndim == 3
@@ -53,12 +53,25 @@ def test_labels_are_readable_tokens_and_no_formulas(tmp_path: Path, figure: Figu
     assert labels == ["Die", "Straße", "kostet", "$5$ und $x_", "日本", "‹end›"]
 
 
-def test_a_layer_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_a_layer_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="layer 3: the model has layers 1 to 2"):
         attention_picture(attention(["a"], ["b"]), tmp_path / "heads.png", layer=2)
 
 
-def test_a_kind_that_is_not_there_is_refused(tmp_path: Path) -> None:
+def test_layers_are_those_of_the_stack(tmp_path: Path) -> None:
+    shown = attention(["a"], ["b"], n_layers=1, n_encoder_layers=3)
+    attention_picture(shown, tmp_path / "heads.png", kind="encoder", layer=2)
+    with pytest.raises(InputError, match="layer 3: the model has layers 1 to 1"):
+        attention_picture(shown, tmp_path / "heads.png", kind="decoder", layer=2)
+
+
+def test_a_model_without_self_attention_has_no_picture_of_it(tmp_path: Path) -> None:
+    shown = attention(["a"], ["b"], n_encoder_layers=0)
+    with pytest.raises(InputError, match="the model has no attention of kind 'encoder'"):
+        attention_picture(shown, tmp_path / "heads.png", kind="encoder")
+
+
+def test_a_kind_that_does_not_exist_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="use encoder, decoder, cross"):
         attention_picture(attention(["a"], ["b"]), tmp_path / "heads.png", kind="self")  # type: ignore[arg-type]
 

@@ -10,25 +10,27 @@ from torch.autograd.graph import saved_tensors_hooks
 from tests.drawing import model_configs
 from transduce import build_model
 from transduce.analysis.cost import cost_of
-from transduce.config.schema import ModelConfig
+from transduce.models.transformer.settings import TransformerConfig
 
 
 @settings(max_examples=10)
 @given(c=model_configs(), length=st.integers(1, 20))
 def test_operations_are_two_for_each_weight_used_and_each_pair_attended(
-    c: ModelConfig, length: int
+    c: TransformerConfig, length: int
 ) -> None:
     width = c.h * (c.d_k + c.d_v)
     attention = 2 * (2 * c.d_model * width + length * width)  # projections; scores and weighted sum
     feed_forward = 2 * (2 * c.d_model * c.d_ff)
     output = 2 * c.d_model * c.vocab_size
-    expected = c.n_layers * (3 * attention + 2 * feed_forward) + output
+    encoder = c.n_encoder_layers * (attention + feed_forward)
+    decoder = c.n_decoder_layers * (2 * attention + feed_forward)
+    expected = encoder + decoder + output
     assert cost_of(c, length=length).operations_per_token == pytest.approx(expected)
 
 
 @settings(max_examples=10)
 @given(c=model_configs(), length=st.integers(1, 20))
-def test_parts_add_up_to_the_whole(c: ModelConfig, length: int) -> None:
+def test_parts_add_up_to_the_whole(c: TransformerConfig, length: int) -> None:
     cost = cost_of(c, length=length)
     whole = [part for part in cost.parts if part.depth == 0]
     assert sum(part.parameters for part in whole) == cost.parameters
@@ -42,14 +44,19 @@ def test_parts_add_up_to_the_whole(c: ModelConfig, length: int) -> None:
 
 @settings(max_examples=10)
 @given(c=model_configs(), length=st.integers(1, 20))
-def test_decoding_keeps_the_keys_and_values_of_every_layer(c: ModelConfig, length: int) -> None:
-    expected = 4 * c.n_layers * c.h * (c.d_k + c.d_v)
-    assert cost_of(c, length=length).cache_bytes_per_token == expected
+def test_decoding_keeps_the_keys_and_values_of_every_layer(
+    c: TransformerConfig, length: int
+) -> None:
+    keys_and_values = 4 * c.n_decoder_layers * c.h * (c.d_k + c.d_v)
+    cache = cost_of(c, length=length).cache
+    assert cache.per_src_token == keys_and_values + 1  # whether it is padding
+    assert cache.per_tgt_token == keys_and_values + 4  # which slot a hypothesis descends from
+    assert cache.per_hypothesis == 0
 
 
 @settings(max_examples=10)
 @given(c=model_configs(norm="post"), length=st.integers(1, 20))
-def test_activations_are_those_that_a_real_run_keeps(c: ModelConfig, length: int) -> None:
+def test_activations_are_those_that_a_real_run_keeps(c: TransformerConfig, length: int) -> None:
     model = build_model(c)
     weights = {parameter.data_ptr() for parameter in model.parameters()}
     kept: dict[int, Tensor] = {}

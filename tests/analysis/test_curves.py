@@ -14,7 +14,7 @@ from matplotlib.image import imread
 from transduce.analysis import curves
 from transduce.analysis.curves import available, draw_curves
 from transduce.errors import InputError
-from transduce.training.events import Event, Scored, Started, Stepped, WentBack
+from transduce.training.run.events import Event, RolledBack, Scored, Started, Stepped
 
 
 def stepped(step: int, loss: float = 5.0) -> Stepped:
@@ -22,7 +22,17 @@ def stepped(step: int, loss: float = 5.0) -> Stepped:
 
 
 def scored(step: int, loss: float, *, bleu: float | None = None, best: bool = False) -> Scored:
-    return Scored(step, loss, math.exp(loss), bleu, "nrefs:1|tok:13a", best=best, seconds=0.0)
+    found = Scored(step, loss, math.exp(loss), best=best, seconds=0.0)
+    if bleu is None:
+        return found
+    return replace(found, metric="BLEU", score=bleu, signature="nrefs:1|tok:13a")
+
+
+def by_error_rate(event: Event) -> Event:
+    """The same scores of an error rate that decides which weights are the best."""
+    if not isinstance(event, Scored):
+        return event
+    return replace(event, metric="WER", higher_is_better=False, best_by="metric")
 
 
 def history(count: int, *, every: int, bleu: float | None = 20.0) -> list[Event]:
@@ -63,6 +73,8 @@ def legend(figure: Figure, panel: int) -> list[str]:
         [stepped(1), stepped(2, 1e30), *map(stepped, range(3, 99))],
         [replace(stepped(1), learning_rate=0.0, tokens_per_s=0.0, loss=0.0)],
         [scored(1, 800.0 / 2, best=True)],
+        [by_error_rate(event) for event in history(300, every=30)],
+        [by_error_rate(scored(1, 3.0, bleu=math.nan, best=True))],
     ],
 )
 def test_every_history_becomes_a_picture(tmp_path: Path, events: list[Event]) -> None:
@@ -78,10 +90,10 @@ def test_the_panels_have_titles_units_and_the_best_checkpoint(
     events = [*history(40, every=10), scored(45, 3.0, bleu=19.0)]
     draw_curves(events, tmp_path / "curves.png")
     assert [panel.get_title(loc="left") for panel in figure.axes] == [
-        "loss, nats a target token",
+        "loss, nats per target token",
         "development BLEU",
         "learning rate",
-        "source and target tokens a second",
+        "source and target tokens per second",
     ]
     assert {panel.get_xlabel() for panel in figure.axes} == {"step"}
     assert legend(figure, 0) == [
@@ -95,7 +107,23 @@ def test_the_panels_have_titles_units_and_the_best_checkpoint(
     assert bleu.get_title().get_text() == "nrefs:1|tok:13a"
 
 
-def test_without_bleu_the_loss_has_the_whole_width(tmp_path: Path, figure: Figure) -> None:
+def test_a_metric_that_decides_is_marked_by_its_name(tmp_path: Path, figure: Figure) -> None:
+    events = [by_error_rate(event) for event in history(40, every=10)]
+    draw_curves(events, tmp_path / "curves.png")
+    assert figure.axes[1].get_title(loc="left") == "development WER"
+    assert legend(figure, 0)[-1] == "best by WER: 2.175, perplexity 8.80, step 40"
+    assert legend(figure, 1) == ["best: 20.00, step 40"]
+
+
+def test_after_a_change_of_metric_the_last_is_drawn(tmp_path: Path, figure: Figure) -> None:
+    events: list[Event] = [scored(1, 3.0, bleu=5.0), by_error_rate(scored(2, 3.0, bleu=80.0))]
+    draw_curves(events, tmp_path / "curves.png")
+    assert figure.axes[1].get_title(loc="left") == "development WER"
+    [line] = figure.axes[1].get_lines()
+    assert np.asarray(line.get_xydata()).tolist() == [[2, 80.0]]
+
+
+def test_without_a_metric_the_loss_has_the_whole_width(tmp_path: Path, figure: Figure) -> None:
     draw_curves(history(40, every=10, bleu=None), tmp_path / "curves.png")
     assert len(figure.axes) == 3
     assert figure.axes[0].get_position().width > 0.8
@@ -127,7 +155,7 @@ def test_the_smooth_line_is_the_mean_of_the_neighbours() -> None:
 def test_steps_made_again_are_drawn_once(tmp_path: Path, figure: Figure) -> None:
     first = [stepped(step, 9.0) for step in range(1, 6)]
     again = [stepped(step, 5.0) for step in range(3, 8)]
-    draw_curves([*first, WentBack(5, 2, "7, 8"), *again], tmp_path / "curves.png")
+    draw_curves([*first, RolledBack(5, 2, "7, 8"), *again], tmp_path / "curves.png")
     rough = np.asarray(figure.axes[0].get_lines()[0].get_xydata())
     assert rough.tolist() == [[1, 9], [2, 9], *([step, 5] for step in range(3, 8))]
 

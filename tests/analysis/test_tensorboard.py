@@ -1,4 +1,4 @@
-"""TensorBoard's event files, read back by TensorBoard."""
+"""Event files are read back by TensorBoard itself."""
 
 import math
 from dataclasses import replace
@@ -11,7 +11,7 @@ from tensorboard.backend.event_processing.event_accumulator import (  # type: ig
 
 from transduce.analysis.tensorboard import EventFiles, available
 from transduce.errors import InputError
-from transduce.training.events import Event, Saved, Scored, Started, Stepped
+from transduce.training.run.events import Event, Saved, Scored, Started, Stepped
 
 Points = list[tuple[int, float]]
 
@@ -21,7 +21,10 @@ def stepped(step: int, loss: float) -> Stepped:
 
 
 def scored(step: int, loss: float, bleu: float | None = None) -> Scored:
-    return Scored(step, loss, loss * 2, bleu, "sig", best=True, seconds=0.0)
+    metric = None if bleu is None else "BLEU"
+    return Scored(
+        step, loss, loss * 2, best=True, seconds=0.0, metric=metric, score=bleu, signature="sig"
+    )
 
 
 def write(folder: Path, step: int, *events: Event) -> None:
@@ -60,7 +63,7 @@ def test_tensorboard_reads_the_same_numbers(tmp_path: Path) -> None:
     }
 
 
-def test_after_going_on_only_the_new_points_of_later_steps_remain(tmp_path: Path) -> None:
+def test_a_resumed_run_replaces_the_points_of_later_steps(tmp_path: Path) -> None:
     steps = [event for step in range(1, 8) for event in (stepped(step, 5.0), scored(step, 5.0))]
     write(tmp_path, 0, *steps)
     write(tmp_path, 4, stepped(5, 4.0), scored(5, 4.0))
@@ -71,7 +74,7 @@ def test_after_going_on_only_the_new_points_of_later_steps_remain(tmp_path: Path
     assert read(tmp_path)["train/loss"] == []
 
 
-def test_points_are_there_before_the_end_and_a_torn_one_hurts_no_other(tmp_path: Path) -> None:
+def test_points_are_written_at_once_and_a_torn_one_spoils_no_other(tmp_path: Path) -> None:
     files = EventFiles(tmp_path, 0)
     files(stepped(1, 5.0))
     files(stepped(2, 4.0))
@@ -83,11 +86,17 @@ def test_points_are_there_before_the_end_and_a_torn_one_hurts_no_other(tmp_path:
     assert read(tmp_path)["train/loss"] == [(1, 5.0), (2, 3.0)]
 
 
-def test_numbers_beyond_its_floats_are_infinite(tmp_path: Path) -> None:
+def test_numbers_beyond_float32_are_infinite(tmp_path: Path) -> None:
     write(tmp_path, 0, stepped(1, math.nan), replace(scored(1, 9.0), perplexity=1e300))
     found = read(tmp_path)
     assert math.isnan(found["train/loss"][0][1])
     assert found["dev/perplexity"] == [(1, math.inf)]
+
+
+def test_another_metric_has_its_own_tag(tmp_path: Path) -> None:
+    event = replace(scored(3, 9.0), metric="Bracket F1", score=91.5, signature="sig")
+    write(tmp_path, 0, event)
+    assert read(tmp_path)["dev/bracket_f1"] == [(3, 91.5)]
 
 
 def test_without_the_package_one_line_says_what_to_install(
@@ -100,7 +109,7 @@ def test_without_the_package_one_line_says_what_to_install(
         EventFiles(tmp_path, 0)
 
 
-def test_a_folder_that_cannot_be_is_one_line(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_refused_in_one_line(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match=r"cannot write .*file"):
         EventFiles(tmp_path / "file", 0)

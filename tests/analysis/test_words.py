@@ -1,4 +1,4 @@
-"""Tokens made readable and gathered into words, for every kind of vocabulary."""
+"""Readable tokens and words, for every kind of vocabulary."""
 
 import numpy as np
 import pytest
@@ -16,7 +16,7 @@ def pieces(*texts: str) -> list[str]:
     return [bytes_as_letters(text) for text in texts]
 
 
-def test_pieces_are_decoded_and_gathered_at_spaces() -> None:
+def test_tokens_are_decoded_and_grouped_between_spaces() -> None:
     found = words_of(
         [BOS, *pieces("Stra", "ße", " ist", " „", "mü", "de", "“"), EOS], are_bytes=True
     )
@@ -26,26 +26,26 @@ def test_pieces_are_decoded_and_gathered_at_spaces() -> None:
     assert found.ends == {0, 4}
 
 
-def test_a_character_in_several_pieces_shows_its_bytes_and_in_the_word_itself() -> None:
+def test_a_character_split_between_tokens_is_shown_as_bytes_and_whole_in_the_word() -> None:
     halves = [bytes_as_letters("😀")[:2], bytes_as_letters("😀")[2:]]
     found = words_of(halves, are_bytes=True)
     assert found.tokens == (r"\xf0\x9f", r"\x98\x80")
     assert found.words == ("😀",)
 
 
-def test_spaces_alone_wait_for_what_follows() -> None:
+def test_a_token_of_spaces_belongs_to_the_next_word() -> None:
     found = words_of(pieces("a", "  ", "b", " ", "c"), are_bytes=True)
     assert found.tokens == ("a", "␣", "b", "␣", "c")
     assert found.word_of == (0, 1, 1, 2, 2)
     assert found.words == ("a", "b", "c")
 
 
-def test_what_no_picture_may_contain_is_escaped() -> None:
+def test_characters_that_xml_forbids_are_escaped() -> None:
     found = words_of(pieces("a\x00b", "\ufffe", "\x1b[0m"), are_bytes=True)
     assert found.tokens == (r"a\x00b", r"\ufffe", r"\x1b[0m")
 
 
-def test_text_that_was_already_cut_is_joined_at_its_marks() -> None:
+def test_pre_segmented_text_is_joined_at_its_marks() -> None:
     found = words_of(["Über@@", "weg", "Ġ", "< unk >", "end", EOS], are_bytes=False)
     assert found.tokens == ("Über", "weg", "Ġ", "‹unk›", "end", "‹end›")
     assert found.words == ("Überweg", "Ġ", "‹unk›", "end", "‹end›")
@@ -64,7 +64,7 @@ def test_words_are_those_of_the_text(kind: Kind, text: str) -> None:
 
 
 @given(st.lists(st.text(min_size=1, max_size=6), max_size=8))
-def test_any_pieces_have_a_word_each_in_order(texts: list[str]) -> None:
+def test_every_token_has_a_word_in_order(texts: list[str]) -> None:
     found = words_of([bytes_as_letters(text) for text in texts], are_bytes=True)
     assert len(found.tokens) == len(found.word_of) == len(texts)
     assert sorted(set(found.word_of)) == list(range(len(found.words)))

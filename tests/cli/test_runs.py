@@ -2,6 +2,7 @@
 
 import math
 import os
+import shutil
 import subprocess
 import sys
 from dataclasses import replace
@@ -10,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from transduce.config.load import load_config, to_yaml
-from transduce.training.events import Event, Finished, Saved, Scored, Started, Stepped
-from transduce.training.journal import Journal
+from transduce.training.run.events import Event, Finished, Saved, Scored, Started, Stepped
+from transduce.training.run.journal import Journal
+
+OLD_RUN = Path(__file__).parents[1] / "fixtures" / "version_0_1" / "stopped"
 
 PROGRAM = """
 import typer
@@ -40,7 +43,13 @@ def stepped(step: int, *, speed: float = 12_000.0) -> Stepped:
 
 
 def scored(step: int, loss: float, bleu: float | None = None, signature: str = "sig") -> Scored:
-    return Scored(step, loss, math.exp(loss), bleu, signature, best=True, seconds=0.0)
+    found = Scored(step, loss, math.exp(loss), best=True, seconds=0.0)
+    return found if bleu is None else replace(found, metric="BLEU", score=bleu, signature=signature)
+
+
+def by_metric(event: Scored, *, metric: str = "BLEU", higher_is_better: bool = True) -> Scored:
+    """The same scores in a run whose metric decides which weights are the best."""
+    return replace(event, best_by="metric", metric=metric, higher_is_better=higher_is_better)
 
 
 def make_run(folder: Path, *events: Event, settings: list[str] | None = None) -> None:
@@ -143,8 +152,57 @@ def test_what_cannot_be_compared_is_said(tmp_path: Path) -> None:
     make_run(tmp_path / "a", scored(1, 2.0, 20.0, "tok:13a"), settings=["model.vocab_size=50"])
     make_run(tmp_path / "b", scored(1, 2.0, 20.0, "tok:char"))
     output = transduce_runs(tmp_path).stdout
-    assert "BLEU: tok:13a; tok:char\nBLEUs with different signatures cannot be compared" in output
-    assert "runs with other vocabularies cannot be compared" in output
+    assert "BLEU: tok:13a; tok:char\nBLEU scores with different signatures cannot" in output
+    assert "they cannot be compared between different vocabularies" in output
+
+
+def test_runs_that_chose_by_a_metric_are_compared_by_it(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", by_metric(scored(1, 2.0, 20.0)), by_metric(scored(2, 1.0, 19.0)))
+    make_run(tmp_path / "b", by_metric(scored(1, 3.0, 21.0)))
+    output = transduce_runs(tmp_path).stdout
+    assert [row[0] for row in rows(output)[2:4]] == ["b", "a"]
+    assert rows(output)[2][:2] == ["b", "*"]
+    assert rows(output)[3][3:6] == ["1.000", "2.72", "20.00"], "each the best of the run"
+    assert "* best dev BLEU; scores are each run's best" in output
+
+
+def test_a_lower_error_rate_is_better(tmp_path: Path) -> None:
+    for name, rate in (("a", 30.0), ("b", 20.0), ("c", 40.0)):
+        event = by_metric(scored(1, rate, rate, ""), metric="WER", higher_is_better=False)
+        worse = replace(event, step=2, loss=1.0, score=99.0)
+        make_run(tmp_path / name, event, worse)
+    output = transduce_runs(tmp_path).stdout
+    assert [row[0] for row in rows(output)[2:5]] == ["b", "a", "c"]
+    assert "WER" in rows(output)[0]
+    assert "20.00" in rows(output)[2]
+    assert "* best dev WER" in output
+
+
+@pytest.mark.parametrize("other", ["WER", "BLEU"])
+def test_runs_with_different_metrics_or_signatures_are_compared_by_the_loss(
+    tmp_path: Path, other: str
+) -> None:
+    make_run(tmp_path / "a", by_metric(scored(1, 2.0, 20.0, "one")))
+    make_run(tmp_path / "b", by_metric(scored(1, 1.0, 10.0, "two"), metric=other))
+    output = transduce_runs(tmp_path).stdout
+    assert rows(output)[2][:2] == ["b", "*"]
+    assert "* lowest dev loss" in output
+    told = {
+        "WER": "runs with different metrics cannot be compared by them",
+        "BLEU": "BLEU scores with different signatures cannot be compared",
+    }
+    assert told[other] in output
+    heading = rows(output)[0]
+    assert [name for name in heading if name in told] == sorted({"BLEU", other})
+
+
+def test_runs_of_version_0_1_are_listed_beside_new_ones(tmp_path: Path) -> None:
+    make_run(tmp_path / "new", scored(1, 9.0, 20.0))
+    shutil.copytree(OLD_RUN, tmp_path / "old")
+    result = transduce_runs(tmp_path)
+    assert (result.returncode, result.stderr) == (0, "")
+    assert rows(result.stdout)[2][:4] == ["old", "*", "unfinished", "16"]
+    assert "0.00" in rows(result.stdout)[2]
 
 
 def test_what_is_not_finite_is_no_best(tmp_path: Path) -> None:

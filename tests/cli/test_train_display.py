@@ -1,4 +1,4 @@
-"""The display of a run: moving on a terminal, plain lines elsewhere."""
+"""The display of a run: live lines on a terminal, plain lines elsewhere."""
 
 import io
 import math
@@ -10,24 +10,34 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from transduce.cli.train_display import Display, duration, lines, perplexity
-from transduce.training.events import (
+from transduce.cli.terminal.train_display import Display, duration, lines, perplexity
+from transduce.training.run.events import (
     Compiling,
     Event,
     Finished,
     MemoryLowered,
+    RolledBack,
     Saved,
     Scored,
     Skipped,
     Started,
     Stepped,
-    WentBack,
+    Warned,
 )
 
 SIGNATURE = "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.5.1"
 STARTED = Started(0, 4_500_000, 63_045_632, "cuda", "bfloat16", 1, 0.0)
 STEPPED = Stepped(42_300, 4, 0.42, 2.3456, 1.234e-4, 1.0, 10**9, 123_456.7, 5025.0, 0.423)
-SCORED = Scored(40_000, 2.104, 8.1989, 27.314, SIGNATURE, best=True, seconds=5000.0)
+SCORED = Scored(
+    40_000,
+    2.104,
+    8.1989,
+    best=True,
+    seconds=5000.0,
+    metric="BLEU",
+    score=27.314,
+    signature=SIGNATURE,
+)
 FINISHED = Finished(100_000, "all steps were made", "the mean of 5 checkpoints", 5025.0)
 EVERYTHING: list[Event] = [
     STARTED,
@@ -36,8 +46,9 @@ EVERYTHING: list[Event] = [
     SCORED,
     Saved(40_000, "runs/a/checkpoints/40000"),
     Skipped(41_000, 2, "epoch 4, batches 7 and 8"),
-    WentBack(41_000, 40_000, "epoch 4, batches 7 to 19"),
+    RolledBack(41_000, 40_000, "epoch 4, batches 7 to 19"),
     MemoryLowered(41_000, 16_384),
+    Warned(41_000, "run.score_sentences=0: nothing is translated"),
     FINISHED,
 ]
 
@@ -81,14 +92,15 @@ def test_a_whole_run_in_a_file() -> None:
             display(event)
     assert file.getvalue() == (
         "4,500,000 pairs, 63,045,632 parameters, cuda, bfloat16\n"
-        "the first step is compiled: that takes up to half a minute\n"
+        "compiling the first step: this takes up to half a minute\n"
         f"BLEU: {SIGNATURE}\n"
         "step 40,000  dev loss 2.104  perplexity 8.20  BLEU 27.31  * best\n"
         "step 40,000  saved\n"
-        "step 41,000  skipped 2 steps: the loss leapt or was not finite (epoch 4, batches 7 and 8)"
+        "step 41,000  skipped 2 steps: the loss spiked or was not finite (epoch 4, batches 7 and 8)"
         "\n"
-        "step 41,000  back to the weights of step 40,000 (epoch 4, batches 7 to 19)\n"
+        "step 41,000  rolled back to the weights of step 40,000 (epoch 4, batches 7 to 19)\n"
         "step 41,000  out of memory: now at most 16,384 padded tokens at a time\n"
+        "run.score_sentences=0: nothing is translated\n"
         " 42%  0:00:00  step 42,300  epoch 3.42  loss 2.346  lr 1.23e-04  123,457 tok/s\n"
         "finished: all steps were made\n"
         "step 100,000, 1:23:45 of training; model folder: the mean of 5 checkpoints\n"
@@ -181,7 +193,7 @@ def test_a_terminal_keeps_the_lines_above() -> None:
             assert all(" ".join(line.split()) in text for line in lines(event))
 
 
-def test_time_left_is_foreseen_from_this_sitting_alone() -> None:
+def test_the_time_left_is_estimated_from_this_session_alone() -> None:
     clock = Clock()
     display, file = on_terminal(clock)
     with display:
@@ -193,7 +205,7 @@ def test_time_left_is_foreseen_from_this_sitting_alone() -> None:
 
 
 @pytest.mark.parametrize("shares", [(0.0, 0.0), (0.5, 0.4), (0.5, 0.5)])
-def test_no_time_left_is_shown_where_none_can_be_foreseen(shares: tuple[float, float]) -> None:
+def test_no_time_left_is_shown_where_none_can_be_estimated(shares: tuple[float, float]) -> None:
     clock = Clock()
     display, file = on_terminal(clock)
     with display:
@@ -216,17 +228,17 @@ def test_what_is_not_finite_is_shown() -> None:
     display, file = in_file()
     with display:
         display(replace(STEPPED, loss=float("nan"), share_done=0.0, tokens_per_s=float("inf")))
-        display(replace(SCORED, perplexity=float("inf"), bleu=None, best=False))
+        display(replace(SCORED, perplexity=float("inf"), metric=None, score=None, best=False))
     assert file.getvalue() == (
         "step 40,000  dev loss 2.104  perplexity inf\n"
         "0:00:00  step 42,300  epoch 3.42  loss nan  lr 1.23e-04  inf tok/s\n"
     )
 
 
-def test_going_on_says_from_where() -> None:
+def test_resuming_says_from_where() -> None:
     assert lines(replace(STARTED, step=42_300, seconds=5025.0, processes=8)) == [
         "4,500,000 pairs, 63,045,632 parameters, cuda, bfloat16, 8 processes",
-        "going on after step 42,300, 1:23:45 of training",
+        "resuming after step 42,300, 1:23:45 of training",
     ]
 
 
@@ -235,6 +247,15 @@ def test_the_signature_is_said_when_it_changes() -> None:
     for signature in ("a", "a", "b"):
         display(replace(SCORED, signature=signature))
     assert re.findall(r"BLEU: (\w)", file.getvalue()) == ["a", "b"]
+
+
+def test_the_metric_has_its_own_name() -> None:
+    rate = replace(SCORED, metric="WER", score=12.5, higher_is_better=False, best_by="metric")
+    display, file = in_file()
+    display(rate)
+    assert file.getvalue() == (
+        f"WER: {SIGNATURE}\nstep 40,000  dev loss 2.104  perplexity 8.20  WER 12.50  * best\n"
+    )
 
 
 def test_phases_in_a_file() -> None:
@@ -302,7 +323,7 @@ def test_times_and_perplexities() -> None:
 def test_showing_needs_no_torch_and_importing_no_rich() -> None:
     program = """
 import sys
-from transduce.cli.train_display import Display
+from transduce.cli.terminal.train_display import Display
 assert "rich" not in sys.modules
 with Display() as display:
     display.say("here")

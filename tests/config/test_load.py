@@ -4,11 +4,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.drawing import model_configs
+from tests.drawing import model_configs, transformer_config
 from transduce import Config, ConfigError, load_config
 from transduce.config.load import to_yaml
-from transduce.config.presets import PRESETS
-from transduce.config.schema import ModelConfig, TrainingConfig, setting_names
+from transduce.config.presets import all_presets
+from transduce.config.schema import TrainingConfig, setting_names
+from transduce.models.transformer.settings import TransformerConfig
 
 
 def written(tmp_path: Path, text: str) -> Path:
@@ -19,7 +20,7 @@ def written(tmp_path: Path, text: str) -> Path:
 
 @given(model=model_configs(), eps_ls=st.floats(0, 0.99), p_drop=st.floats(0, 0.99))
 def test_settings_written_to_yaml_read_back_the_same(
-    tmp_path_factory: pytest.TempPathFactory, model: ModelConfig, eps_ls: float, p_drop: float
+    tmp_path_factory: pytest.TempPathFactory, model: TransformerConfig, eps_ls: float, p_drop: float
 ) -> None:
     config = Config(model=model, training=TrainingConfig(eps_ls=eps_ls)).with_changes(
         {"model": {"p_drop": p_drop}}
@@ -28,23 +29,34 @@ def test_settings_written_to_yaml_read_back_the_same(
     assert load_config(path) == config
 
 
-@pytest.mark.parametrize("name", PRESETS)
+@pytest.mark.parametrize("name", all_presets())
 def test_every_preset_survives_yaml(name: str, tmp_path: Path) -> None:
     assert load_config(written(tmp_path, to_yaml(load_config(name)))) == load_config(name)
 
 
 def test_the_yaml_explains_every_setting() -> None:
-    text = to_yaml(Config())
-    assert all(f" {name.partition('.')[2]}: " in text for name in setting_names())
-    follow = ["d_k", "d_v"]
-    assert text.count("# ") == len(setting_names()) + len(Config.model_fields) + len(follow)
+    text, names = to_yaml(Config()), setting_names(TransformerConfig)
+    assert all(f" {name.partition('.')[2]}: " in text for name in names)
+    follow = ["n_encoder_layers", "n_decoder_layers", "d_k", "d_v"]
+    assert text.count("# ") == len(names) + len(Config.model_fields) + len(follow)
 
 
-def test_head_widths_go_on_following_after_a_round_trip(tmp_path: Path) -> None:
+def loaded(source: str | Path, *overrides: str) -> TransformerConfig:
+    return transformer_config(load_config(source, overrides))
+
+
+def test_head_widths_still_follow_after_a_round_trip(tmp_path: Path) -> None:
     path = written(tmp_path, to_yaml(load_config("base")))
-    assert load_config(path, ["model.h=4"]).model.d_k == 128
+    assert loaded(path, "model.h=4").d_k == 128
     path = written(tmp_path, to_yaml(load_config("base_dk16")))
-    assert load_config(path, ["model.h=4"]).model.d_k == 16
+    assert loaded(path, "model.h=4").d_k == 16
+
+
+def test_depths_still_follow_after_a_round_trip(tmp_path: Path) -> None:
+    path = written(tmp_path, to_yaml(load_config("base", ["model.n_decoder_layers=2"])))
+    for n_layers in (6, 9):
+        found = loaded(path, f"model.n_layers={n_layers}")
+        assert (found.n_encoder_layers, found.n_decoder_layers) == (n_layers, 2)
 
 
 def test_a_file_may_start_from_a_preset(tmp_path: Path) -> None:
@@ -54,7 +66,7 @@ def test_a_file_may_start_from_a_preset(tmp_path: Path) -> None:
 
 def test_a_later_change_wins_over_an_earlier_one_and_over_the_file(tmp_path: Path) -> None:
     path = written(tmp_path, "model: {h: 2}")
-    assert load_config(path, ["model.h=4", "model.h=16"]).model.h == 16
+    assert loaded(path, "model.h=4", "model.h=16").h == 16
 
 
 def test_numbers_may_be_written_as_people_write_them(tmp_path: Path) -> None:
@@ -78,11 +90,11 @@ def test_files_are_one_several_or_none(text: str, names: tuple[str, ...], tmp_pa
     [
         ("model: {h: 4, h: 8}", "line 1: a setting is given twice"),
         ("model:\n  h: [", "line 2: "),
-        ("", "settings are sections such as 'model:'"),
+        ("", "write settings in sections, such as 'model:'"),
         ("preset: bsae", "no preset named 'bsae' (did you mean base?)"),
         ("model: !!python/object/apply:os.getcwd []", "could not determine a constructor"),
         ("model: \x00", "special characters are not allowed"),
-        ("a: &a [x]\nmodel: {h: *a}", "line 2: settings take no aliases"),
+        ("a: &a [x]\nmodel: {h: *a}", "line 2: aliases are not allowed in settings"),
         ("model: {h: 2001-13-45}", "cannot be read as settings (month must be in 1..12)"),
         ("model: {h: !!timestamp x}", "cannot be read as settings"),
         ("model: " + "[" * 3000, "cannot be read as settings"),

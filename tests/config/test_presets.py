@@ -3,8 +3,9 @@
 import pytest
 import torch
 
+from tests.drawing import transformer_config
 from transduce import build_model, load_config
-from transduce.config.presets import PRESETS
+from transduce.config.presets import all_presets
 
 TABLE_3 = {
     # preset: (N, d_model, d_ff, h, d_k, d_v, P_drop, ε_ls, positions, steps)
@@ -50,14 +51,15 @@ def parameters(name: str, *overrides: str) -> int:
 
 
 def test_every_row_of_table_3_is_a_preset() -> None:
-    assert set(PRESETS) - {"tiny", "small"} == set(TABLE_3)
+    assert set(all_presets()) - {"tiny", "small"} == set(TABLE_3)
 
 
 @pytest.mark.parametrize("name", TABLE_3)
 def test_a_preset_is_its_row_of_table_3(name: str) -> None:
     config = load_config(name)
-    m, t = config.model, config.training
-    shape = (m.n_layers, m.d_model, m.d_ff, m.h, m.d_k, m.d_v)
+    m, t = transformer_config(config), config.training
+    assert m.n_encoder_layers == m.n_decoder_layers
+    shape = (m.n_encoder_layers, m.d_model, m.d_ff, m.h, m.d_k, m.d_v)
     assert (*shape, m.p_drop, t.eps_ls, m.positions, t.steps) == TABLE_3[name]
 
 

@@ -3,30 +3,56 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
+from tests.drawing import transformer_config
 from transduce import Config, ConfigError
-from transduce.config.schema import ModelConfig, setting_names
+from transduce.config.schema import setting_names
+from transduce.models.transformer.settings import TransformerConfig
 
 
 def test_defaults_are_the_papers_base_model() -> None:
-    model = Config().model
+    model = transformer_config(Config())
     assert (model.n_layers, model.d_model, model.d_ff, model.h) == (6, 512, 2048, 8)
     assert (model.d_k, model.d_v, model.p_drop, model.norm) == (64, 64, 0.1, "post")
     assert (Config().training.eps_ls, Config().training.steps) == (0.1, 100_000)
 
 
 def test_head_widths_follow_the_model_unless_given() -> None:
-    assert ModelConfig(d_model=256, h=4).d_k == 64
-    assert (ModelConfig(d_k=16).d_k, ModelConfig(d_k=16).d_v) == (16, 64)
+    assert TransformerConfig(d_model=256, h=4).d_k == 64
+    assert (TransformerConfig(d_k=16).d_k, TransformerConfig(d_k=16).d_v) == (16, 64)
 
 
-def test_a_copy_with_changes_works_head_widths_out_again() -> None:
-    assert Config(model=ModelConfig(d_model=256)).with_changes({"model": {"h": 2}}).model.d_k == 128
-    assert Config(model=ModelConfig(d_k=16)).with_changes({"model": {"h": 2}}).model.d_k == 16
+def changed(model: TransformerConfig, **changes: int) -> TransformerConfig:
+    return transformer_config(Config(model=model).with_changes({"model": changes}))
+
+
+def test_a_copy_with_changes_computes_head_widths_again() -> None:
+    assert changed(TransformerConfig(d_model=256), h=2).d_k == 128
+    assert changed(TransformerConfig(d_k=16), h=2).d_k == 16
+
+
+@pytest.mark.parametrize(
+    ("given", "depths"),
+    [
+        ({}, (6, 6)),
+        ({"n_layers": 3}, (3, 3)),
+        ({"n_layers": 3, "n_encoder_layers": 9}, (9, 3)),
+        ({"n_decoder_layers": 2}, (6, 2)),
+        ({"n_encoder_layers": 12, "n_decoder_layers": 1}, (12, 1)),
+    ],
+)
+def test_n_layers_sets_the_depths_that_are_not_given(
+    given: dict[str, int], depths: tuple[int, int]
+) -> None:
+    model = TransformerConfig.model_validate(given)
+    assert (model.n_encoder_layers, model.n_decoder_layers) == depths
+    later = changed(model, n_layers=4)
+    assert later.n_encoder_layers == given.get("n_encoder_layers", 4)
+    assert later.n_decoder_layers == given.get("n_decoder_layers", 4)
 
 
 def test_settings_are_frozen() -> None:
     with pytest.raises(ValidationError, match="frozen"):
-        Config().model.h = 4
+        Config().model.d_model = 4
 
 
 def test_every_setting_is_documented() -> None:
@@ -37,7 +63,7 @@ def test_every_setting_is_documented() -> None:
         for name, field in kind.model_fields.items()
         if field.description
     }
-    assert described == set(setting_names())
+    assert described == set(setting_names(TransformerConfig))
 
 
 @pytest.mark.parametrize(
@@ -53,12 +79,13 @@ def test_every_setting_is_documented() -> None:
             "or give model.d_k and model.d_v",
         ),
         ({"model": {"h": 0}}, "model.h=0: must be greater than or equal to 1"),
+        ({"model": {"n_layers": 1001}}, "model.n_layers=1001: must be less than or equal to 1000"),
         ({"model": {"h": True}}, "model.h=True: must be a valid integer"),
         ({"model": {"h": "8"}}, "model.h='8': must be a valid integer"),
         ({"model": {"p_drop": 1}}, "model.p_drop=1: must be less than 1"),
         ({"model": {"norm": "mid"}}, "model.norm='mid': must be 'post' or 'pre'"),
-        ({"model": 3}, "model must be names with values below them: found 3"),
-        (["model"], "the settings must be names with values below them: found ['model']"),
+        ({"model": 3}, "model must be a mapping of names to values: found 3"),
+        (["model"], "the settings must be a mapping of names to values: found ['model']"),
         (
             {"model": {"d_model": 9, "h": 3}},
             "model.d_model=9 is odd, but sinusoidal positions come in pairs; "
@@ -72,6 +99,6 @@ def test_a_wrong_setting_is_named_with_its_rule(tree: Any, message: str) -> None
     assert str(raised.value) == message
 
 
-def test_all_mistakes_are_told_at_once() -> None:
+def test_all_mistakes_are_reported_at_once() -> None:
     with pytest.raises(ConfigError, match=r"model\.h=0: .*; model\.norm='x': "):
         Config.from_tree({"model": {"h": 0, "norm": "x"}})

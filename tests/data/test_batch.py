@@ -1,3 +1,5 @@
+"""Padded and packed batches hold the right sentences, for any position and process."""
+
 import threading
 
 import numpy as np
@@ -8,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.drawing import seeds
 from transduce.data.batch import Batch
-from transduce.data.batching import Plan, Room
-from transduce.data.loader import AHEAD, Loader
+from transduce.data.batching import EpochPlan, RowCapacity
+from transduce.data.loader import PREFETCHED_STEPS, Loader
 from transduce.data.store import Sentences, Store
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID
 
@@ -35,12 +37,12 @@ def rows_of(batch: Batch) -> list[tuple[list[int], list[int], list[int]]]:
 
 
 @given(drawn=stores(), data=st.data())
-def test_a_batch_holds_its_sentences_ended_begun_and_padded(
+def test_a_padded_batch_holds_its_sentences_with_bos_and_eos(
     drawn: tuple[Store, list[list[int]], list[list[int]]], data: st.DataObject
 ) -> None:
     store, src, tgt = drawn
     chosen = data.draw(st.lists(st.integers(0, len(src) - 1), min_size=1, max_size=9))
-    batch = Batch.of(store, np.array(chosen, dtype=np.int64))
+    batch = Batch.padded(store, np.array(chosen, dtype=np.int64))
     s, t = (max(len(side[i]) for i in chosen) + 1 for side in (src, tgt))
 
     def filled(row: list[int], length: int) -> list[int]:
@@ -59,12 +61,12 @@ def test_a_batch_holds_its_sentences_ended_begun_and_padded(
 
 
 @given(drawn=stores(), data=st.data())
-def test_a_row_holds_its_sentences_end_to_end(
+def test_a_packed_row_holds_its_sentences_one_after_another(
     drawn: tuple[Store, list[list[int]], list[list[int]]], data: st.DataObject
 ) -> None:
     store, src, tgt = drawn
     chosen = data.draw(st.lists(st.integers(0, len(src) - 1), min_size=1, max_size=9))
-    batch = Batch.in_row(store, np.array(chosen, dtype=np.int64), Room(150, 160))
+    batch = Batch.packed(store, np.array(chosen, dtype=np.int64), RowCapacity(150, 160))
     assert sentences_of(batch) == [(src[i], tgt[i]) for i in chosen]
     assert batch.src_tokens == sum(len(src[i]) + 1 for i in chosen)
     assert batch.tgt_tokens == sum(len(tgt[i]) + 1 for i in chosen)
@@ -75,7 +77,7 @@ def test_a_row_holds_its_sentences_end_to_end(
 
 
 def sentences_of(batch: Batch) -> list[tuple[list[int], list[int]]]:
-    """Take a row apart by what its layout says of each token."""
+    """Split a row by the layout of each token."""
     layout = batch.layout
     assert layout is not None
     found = []
@@ -100,7 +102,7 @@ def sentences_of(batch: Batch) -> list[tuple[list[int], list[int]]]:
 
 
 @given(drawn=stores(), world=st.integers(1, 3), data=st.data())
-def test_a_position_reached_directly_is_the_one_reached_by_walking(
+def test_resuming_at_a_position_gives_the_same_batches_as_walking_to_it(
     drawn: tuple[Store, list[list[int]], list[list[int]]], world: int, data: st.DataObject
 ) -> None:
     per_step = data.draw(st.integers(1, 3))
@@ -117,7 +119,7 @@ def test_a_position_reached_directly_is_the_one_reached_by_walking(
 def test_the_next_epoch_is_planned_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
     plan, planned = Loader.plan, []
 
-    def noted(self: Loader, epoch: int) -> Plan:
+    def noted(self: Loader, epoch: int) -> EpochPlan:
         planned.append((epoch, threading.current_thread() is threading.main_thread()))
         if epoch == 2:
             raise OSError("the disk is gone")
@@ -160,12 +162,12 @@ def test_an_epoch_of_all_processes_holds_every_pair_once(
 
 
 @given(drawn=stores(), max_tokens=st.integers(1, 60), data=st.data())
-def test_a_split_batch_is_the_same_sentences_within_the_budget(
+def test_a_split_batch_has_the_same_sentences_within_the_limit(
     drawn: tuple[Store, list[list[int]], list[list[int]]], max_tokens: int, data: st.DataObject
 ) -> None:
     store, src, _ = drawn
     chosen = data.draw(st.lists(st.integers(0, len(src) - 1), min_size=1, max_size=9))
-    whole = Batch.of(store, np.array(chosen, dtype=np.int64))
+    whole = Batch.padded(store, np.array(chosen, dtype=np.int64))
     pieces = whole.split(max_tokens)
     assert [row for piece in pieces for row in rows_of(piece)] == rows_of(whole)
     assert sum(piece.src_tokens for piece in pieces) == whole.src_tokens
@@ -176,12 +178,12 @@ def test_a_split_batch_is_the_same_sentences_within_the_budget(
 
 
 @given(drawn=stores(), max_tokens=st.integers(1, 60), data=st.data())
-def test_a_split_row_is_the_same_sentences_within_the_budget(
+def test_a_split_row_has_the_same_sentences_within_the_limit(
     drawn: tuple[Store, list[list[int]], list[list[int]]], max_tokens: int, data: st.DataObject
 ) -> None:
     store, src, _ = drawn
     chosen = data.draw(st.lists(st.integers(0, len(src) - 1), min_size=1, max_size=9))
-    whole = Batch.in_row(store, np.array(chosen, dtype=np.int64), Room(128, 128))
+    whole = Batch.packed(store, np.array(chosen, dtype=np.int64), RowCapacity(128, 128))
     pieces = whole.split(max_tokens)
     found = [pair for piece in pieces for pair in sentences_of(piece)]
     assert sorted(found) == sorted(sentences_of(whole))
@@ -192,7 +194,7 @@ def test_a_split_row_is_the_same_sentences_within_the_budget(
 
 
 def lengthy(pairs: int, *, longest: int = 250, seed: int = 0) -> Store:
-    """Draw lengths like those of parliament's debates; the last pair is the longest."""
+    """Draw lengths like those of Europarl; the last pair is the longest."""
     dice = np.random.default_rng(seed)
     src = dice.gamma(2.2, 12.0, pairs).clip(1, 250)
     tgt = (src * dice.normal(1.1, 0.2, pairs)).clip(1, 250)
@@ -216,8 +218,8 @@ def shapes(batches: list[Batch]) -> set[tuple[int, int]]:
 
 
 @pytest.mark.parametrize("parts", [2, 3, 8])
-def test_the_pieces_of_rows_have_one_shape_and_little_padding(parts: int) -> None:
-    [*rows, _] = Loader(lengthy(3_000), max_tokens=8_192, in_rows=True).batches(0)
+def test_the_parts_of_rows_have_one_shape_and_little_padding(parts: int) -> None:
+    [*rows, _] = Loader(lengthy(3_000), max_tokens=8_192, packed=True).batches(0)
     pieces = [piece for row in rows for piece in row.split(8_192 // parts)]
     assert len(shapes(pieces)) == 1
     assert tokens(pieces) > 0.9 * width(pieces)
@@ -236,7 +238,7 @@ def test_rows_of_all_processes_hold_every_pair_once_in_few_shapes(
 ) -> None:
     store = lengthy(200, longest=longest, seed=seed)
     loaders = [
-        Loader(store, max_tokens, rank=rank, world=world, per_step=per_step, in_rows=True)
+        Loader(store, max_tokens, rank=rank, world=world, per_step=per_step, packed=True)
         for rank in range(world)
     ]
     found: set[tuple[int, int]] = set()
@@ -255,23 +257,23 @@ def test_rows_of_all_processes_hold_every_pair_once_in_few_shapes(
 def test_processes_that_share_batches_take_one_full_row_each(
     world: int, per_step: int, max_tokens: int
 ) -> None:
-    """Whoever has less waits for the one that has most."""
+    """A step takes as long as its fullest process."""
     store = lengthy(3_000)
     loaders = [
-        Loader(store, max_tokens, per_step=per_step, rank=rank, world=world, in_rows=True)
+        Loader(store, max_tokens, per_step=per_step, rank=rank, world=world, packed=True)
         for rank in range(world)
     ]
     [*steps, _] = zip(*(loader.steps(0) for loader in loaders), strict=True)
     taken = [[share.batches for share in step] for step in steps]
     everything = [batch for step in taken for batches in step for batch in batches]
     assert len(shapes(everything)) == 1
-    waited_for = sum(world * max(width(batches) for batches in step) for step in taken)
-    assert tokens(everything) > 0.8 * waited_for
+    slowest = sum(world * max(width(batches) for batches in step) for step in taken)
+    assert tokens(everything) > 0.8 * slowest
 
 
-def test_a_long_pair_enlarges_no_other_row() -> None:
+def test_a_long_pair_does_not_enlarge_other_rows() -> None:
     usual, other = (
-        list(Loader(lengthy(3_000, longest=longest), 1_024, in_rows=True).batches(0))
+        list(Loader(lengthy(3_000, longest=longest), 1_024, packed=True).batches(0))
         for longest in (250, 2_000)
     )
     [alone] = [batch for batch in other if shapes([batch]) != shapes(usual)]
@@ -308,7 +310,7 @@ def test_a_failing_loader_raises_where_the_batch_is_awaited() -> None:
 
 
 def test_a_reader_that_stops_early_lets_the_thread_end() -> None:
-    many = side([[5]] * 50 * AHEAD)
+    many = side([[5]] * 50 * PREFETCHED_STEPS)
     loader = Loader(Store(many, many, {"source_ends": [len(many)]}), max_tokens=2)
     batches = loader.batches(0)
     next(batches)
@@ -320,7 +322,7 @@ def test_a_reader_that_stops_early_lets_the_thread_end() -> None:
 
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
-def test_batches_can_be_ready_in_pinned_memory() -> None:
+def test_batches_can_be_in_pinned_memory() -> None:
     some = side([[5, 6], [7]])
     store = Store(some, some, {"source_ends": [2]})
     [plain], [pinned] = (list(Loader(store, pin=pin).batches(0)) for pin in (False, True))

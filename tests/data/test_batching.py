@@ -1,10 +1,20 @@
+"""Every sentence is in one batch, within the limit, in an order that never changes."""
+
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from transduce.data.batching import ROOM_STEP, Lengths, Plan, Room, deal
+from transduce.data.batching import (
+    CAPACITY_MULTIPLE,
+    EpochPlan,
+    Lengths,
+    RowCapacity,
+    hash_noise,
+    mix_corpora,
+    pack_rows,
+)
 
 
 @st.composite
@@ -16,8 +26,8 @@ def corpora(draw: st.DrawFn, *, longest: int = 40) -> tuple[Lengths, Lengths]:
 
 def plan(
     corpus: tuple[Lengths, Lengths], *, max_tokens: int = 100, seed: int = 1, epoch: int = 0
-) -> Plan:
-    return Plan.of_epoch(*corpus, max_tokens=max_tokens, seed=seed, epoch=epoch)
+) -> EpochPlan:
+    return EpochPlan.padded(*corpus, max_tokens=max_tokens, seed=seed, epoch=epoch)
 
 
 @given(corpus=corpora(), max_tokens=st.integers(1, 500), epoch=st.integers(0, 99))
@@ -31,7 +41,7 @@ def test_every_sentence_is_in_exactly_one_batch(
 
 
 @given(corpus=corpora(), max_tokens=st.integers(1, 500))
-def test_no_batch_exceeds_its_budget_unless_it_is_one_long_sentence(
+def test_no_batch_exceeds_its_limit_unless_it_is_one_long_sentence(
     corpus: tuple[Lengths, Lengths], max_tokens: int
 ) -> None:
     epoch_plan = plan(corpus, max_tokens=max_tokens)
@@ -42,11 +52,14 @@ def test_no_batch_exceeds_its_budget_unless_it_is_one_long_sentence(
 
 
 def shares(
-    epoch_plan: Plan, world: int, *, count: int, done: int = 0
+    epoch_plan: EpochPlan, world: int, *, count: int, done: int = 0
 ) -> list[list[list[NDArray[np.int64]]]]:
     """What each process takes, step by step."""
     return [
-        [epoch_plan.share(first, count=count, rank=rank, world=world) for rank in range(world)]
+        [
+            epoch_plan.step_sentences(first, count=count, rank=rank, world=world)
+            for rank in range(world)
+        ]
         for first in range(done, len(epoch_plan), count)
     ]
 
@@ -57,7 +70,7 @@ def shares(
     count=st.integers(1, 9),
     max_tokens=st.integers(1, 300),
 )
-def test_shares_are_disjoint_cover_everything_and_keep_the_budget(
+def test_shares_are_disjoint_cover_everything_and_keep_the_limit(
     corpus: tuple[Lengths, Lengths], world: int, count: int, max_tokens: int
 ) -> None:
     epoch_plan = plan(corpus, max_tokens=max_tokens)
@@ -87,7 +100,7 @@ def test_a_step_takes_the_same_sentences_with_any_number_of_processes(
 
 
 @given(corpus=corpora(), worlds=st.tuples(st.integers(1, 5), st.integers(1, 5)), data=st.data())
-def test_another_number_of_processes_goes_on_where_the_first_stopped(
+def test_another_number_of_processes_resumes_where_the_first_stopped(
     corpus: tuple[Lengths, Lengths], worlds: tuple[int, int], data: st.DataObject
 ) -> None:
     epoch_plan, count = plan(corpus), data.draw(st.integers(1, 4))
@@ -139,7 +152,7 @@ def test_another_seed_or_epoch_gives_another_order() -> None:
 
 
 def test_the_order_is_the_same_on_every_machine() -> None:
-    """The numbers were drawn once; a change of the order would break every interrupted run."""
+    """The numbers were drawn once; another order would break every interrupted run."""
     corpus = (np.array([3, 1, 2, 3, 1, 2, 3, 1]), np.array([1, 1, 1, 1, 1, 1, 1, 1]))
     assert plan(corpus, max_tokens=4, seed=7, epoch=3).sentences.tolist() == [
         4,
@@ -151,6 +164,17 @@ def test_the_order_is_the_same_on_every_machine() -> None:
         3,
         6,
     ]
+
+
+def test_mixed_corpora_are_the_same_on_every_machine() -> None:
+    """Drawn once, like the order above."""
+    assert hash_noise(3, 7, 3).tolist() == [
+        5123015643707495125,
+        18109886276499397889,
+        6964967775204890873,
+    ]
+    taken = mix_corpora([6, 9], [0.5, 2.0], seed=7, epoch=3).tolist()
+    assert taken == [0, 3, 4, 6, 6, 7, 7, 8, 8]
 
 
 def europarl_like(count: int) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -174,44 +198,49 @@ def test_the_more_sentences_the_less_padding(count: int, most: float) -> None:
 
 
 @given(corpus=corpora(longest=200), max_tokens=st.integers(1, 500), epoch=st.integers(0, 99))
-def test_rows_hold_every_sentence_once_and_keep_to_their_room(
+def test_rows_hold_every_sentence_once_within_their_capacity(
     corpus: tuple[Lengths, Lengths], max_tokens: int, epoch: int
 ) -> None:
-    room = Room.within(max_tokens, *corpus)
-    epoch_plan = Plan.of_rows(*corpus, room, seed=1, epoch=epoch)
+    capacity = RowCapacity.within(max_tokens, *corpus)
+    epoch_plan = EpochPlan.packed(*corpus, capacity, seed=1, epoch=epoch)
     batches = [epoch_plan.batch(index) for index in range(len(epoch_plan))]
     assert sorted(np.concatenate(batches).tolist()) == list(range(corpus[0].size))
     for batch, following in zip(batches, [*batches[1:], None], strict=True):
-        assert batch.size == 1 or room.holds(*(side[batch] for side in corpus))
+        assert batch.size == 1 or capacity.holds(*(side[batch] for side in corpus))
         if following is not None:  # one more would not have fitted
             both = [side[batch].sum() + side[following[0]] for side in corpus]
-            assert both[0] > room.src or both[1] > room.tgt
+            assert both[0] > capacity.src or both[1] > capacity.tgt
 
 
 @given(corpus=corpora(longest=200), max_tokens=st.integers(1, 500))
-def test_a_room_is_within_the_budget_however_long_a_sentence_is(
+def test_a_capacity_is_within_the_limit_however_long_a_sentence_is(
     corpus: tuple[Lengths, Lengths], max_tokens: int
 ) -> None:
-    room = Room.within(max_tokens, *corpus)
-    assert all(most % ROOM_STEP == 0 for most in room)
-    assert max(room) == max(ROOM_STEP, max_tokens // ROOM_STEP * ROOM_STEP)
+    capacity = RowCapacity.within(max_tokens, *corpus)
+    assert all(most % CAPACITY_MULTIPLE == 0 for most in capacity)
+    assert max(capacity) == max(
+        CAPACITY_MULTIPLE, max_tokens // CAPACITY_MULTIPLE * CAPACITY_MULTIPLE
+    )
 
 
-@given(corpus=corpora(longest=200), room=st.builds(Room, st.integers(1, 500), st.integers(1, 500)))
-def test_sentences_are_dealt_once_to_rows_that_have_room(
-    corpus: tuple[Lengths, Lengths], room: Room
+@given(
+    corpus=corpora(longest=200),
+    capacity=st.builds(RowCapacity, st.integers(1, 500), st.integers(1, 500)),
+)
+def test_sentences_are_packed_once_into_rows_that_hold_them(
+    corpus: tuple[Lengths, Lengths], capacity: RowCapacity
 ) -> None:
-    rows = deal(*corpus, room)
+    rows = pack_rows(*corpus, capacity)
     assert sorted(np.concatenate(rows).tolist()) == list(range(corpus[0].size))
-    assert all(row.size == 1 or room.holds(*(side[row] for side in corpus)) for row in rows)
+    assert all(row.size == 1 or capacity.holds(*(side[row] for side in corpus)) for row in rows)
 
 
-def test_rows_of_like_sides_are_nearly_full() -> None:
+def test_rows_of_similar_sides_are_nearly_full() -> None:
     dice = np.random.default_rng(0)
     src = dice.integers(1, 60, 20_000)
     tgt = np.maximum(1, src + dice.integers(-5, 4, 20_000))
-    room = Room.within(25_000, src, tgt)
-    epoch_plan = Plan.of_rows(src, tgt, room, seed=1, epoch=0)
+    capacity = RowCapacity.within(25_000, src, tgt)
+    epoch_plan = EpochPlan.packed(src, tgt, capacity, seed=1, epoch=0)
     full = epoch_plan.sentences[: epoch_plan.starts[-2]]
-    filled = (src[full].sum() + tgt[full].sum()) / (sum(room) * (len(epoch_plan) - 1))
+    filled = (src[full].sum() + tgt[full].sum()) / (sum(capacity) * (len(epoch_plan) - 1))
     assert filled > 0.98

@@ -1,9 +1,11 @@
+"""Filters drop what they should, keep what they should, and report both."""
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.data import cleaning
-from transduce.data.cleaning import Report, Rules, Seen, clean
+from transduce.data.cleaning import CleaningReport, DuplicateFilter, Rules, clean
 from transduce.data.corpus import Pair
 
 ENGLISH_GERMAN = [
@@ -15,8 +17,8 @@ ENGLISH_GERMAN = [
 def faults(
     *pairs: Pair, beside: list[Pair] = ENGLISH_GERMAN, held_out: tuple[str, ...] = ()
 ) -> list[str]:
-    """Name the filter that catches each pair among a thousand good ones, or 'kept'."""
-    report = Report()
+    """Return the filter that drops each pair among a thousand good ones, or 'kept'."""
+    report = CleaningReport()
     kept = set(clean([*beside, *pairs], report, held_out=held_out))
     caught = {pair: fault for fault, rows in report.examples.items() for _, pair in rows}
     return ["kept" if pair in kept else caught[pair] for pair in pairs]
@@ -45,13 +47,11 @@ def faults(
         ("A good sentence in 2024.", "Ein guter Satz in 2024.", "kept"),
     ],
 )
-def test_each_filter_catches_its_fault_and_leaves_good_pairs(
-    src: str, tgt: str, fault: str
-) -> None:
+def test_each_filter_drops_its_fault_and_keeps_good_pairs(src: str, tgt: str, fault: str) -> None:
     assert faults(Pair(src, tgt)) == [fault]
 
 
-def test_what_is_typical_is_learnt_from_the_corpus() -> None:
+def test_what_is_typical_is_measured_on_the_corpus() -> None:
     japanese = [
         Pair(f"I have {n} books on the table today.", f"今日は机の上に本が{n}冊あります。")
         for n in range(1000)
@@ -88,7 +88,7 @@ def test_held_out_sentences_are_dropped_whichever_side_they_are_on() -> None:
 @given(order=st.lists(st.integers(0, 5), max_size=60))
 def test_only_the_first_of_equal_pairs_is_kept(order: list[int]) -> None:
     pairs = [Pair(f"sentence {'abcdef'[n]}", f"Satz {'abcdef'[n]}") for n in order]
-    report = Report()
+    report = CleaningReport()
     assert list(clean(pairs, report)) == list(dict.fromkeys(pairs))
     assert report.dropped[cleaning.DUPLICATE] == len(pairs) - len(set(pairs))
 
@@ -96,8 +96,8 @@ def test_only_the_first_of_equal_pairs_is_kept(order: list[int]) -> None:
 @given(
     calls=st.lists(st.lists(st.integers(0, 30) | st.integers(2**64 - 3, 2**64 - 1)), max_size=20)
 )
-def test_seen_digests_are_known_as_a_set_knows_them(calls: list[list[int]]) -> None:
-    seen, reference = Seen(), set[int]()
+def test_repeated_digests_are_those_that_a_set_finds(calls: list[list[int]]) -> None:
+    seen, reference = DuplicateFilter(), set[int]()
     for digests in calls:
         expected = []
         for digest in digests:
@@ -111,7 +111,7 @@ def test_seen_digests_are_known_as_a_set_knows_them(calls: list[list[int]]) -> N
     rules=st.sampled_from([Rules(), Rules(max_chars=5), Rules(min_letters=0.9)]),
 )
 def test_every_pair_is_kept_or_counted_once(pairs: list[Pair], rules: Rules) -> None:
-    report = Report()
+    report = CleaningReport()
     kept = list(clean(pairs, report, rules=rules))
     assert report.pairs == len(pairs)
     assert report.kept == len(kept)

@@ -1,3 +1,5 @@
+"""Parallel text is read unchanged, and errors name file, line and byte."""
+
 import bz2
 import gzip
 import json
@@ -17,13 +19,13 @@ from transduce.data.corpus import (
     Source,
     Tsv,
     TwoFiles,
+    count_pairs,
     read_lines,
     read_pairs,
-    survey,
 )
 from transduce.errors import InputError
 
-# A line is anything without LF that does not end in CR, including what looks like a line's end.
+# A line is any text without LF that does not end in CR, even if it looks like a line break.
 lines = st.lists(
     st.text(st.characters(exclude_characters="\n", exclude_categories=["Cs"])).filter(
         lambda line: not line.endswith("\r")
@@ -57,7 +59,9 @@ def test_lines_come_back_whatever_is_in_them(
     ended: bool,
 ) -> None:
     path = tmp_path_factory.mktemp("corpus") / f"text{suffix}"
-    last = end if ended or not written[-1] else ""  # an empty last line shows only by its end
+    last = (
+        end if ended or not written[-1] else ""
+    )  # an empty last line shows only by its line break
     first = written[0].removeprefix("\ufeff") if not mark else written[0]
     expected = [first, *written[1:]]
     path.write_bytes(PACKERS[suffix]((mark + end.join(written) + last).encode()))
@@ -74,7 +78,7 @@ def test_pairs_stay_aligned(
     (folder / "a").write_bytes("".join(f"{pair.src}\n" for pair in pairs).encode())
     (folder / "b").write_bytes("".join(f"{pair.tgt}\n" for pair in pairs).encode())
     source = TwoFiles(folder / "a", folder / "b")
-    assert survey(source) == count
+    assert count_pairs(source) == count
     assert list(read_pairs(source)) == pairs
     entries = [json.dumps({"en": pair.src, "de": pair.tgt, "n": 1}) for pair in pairs]
     (folder / "c.jsonl").write_text("\n".join(entries), encoding="utf-8")
@@ -119,7 +123,7 @@ def test_a_tsv_has_two_columns(tmp_path: Path) -> None:
 
 def refused(source: Source) -> str:
     with pytest.raises(InputError) as raised:
-        survey(source)
+        count_pairs(source)
     message = str(raised.value)
     assert "\n" not in message
     return message
@@ -150,11 +154,11 @@ def test_broken_utf_8_is_named_by_line_and_byte(
 
 
 @pytest.mark.parametrize("suffix", [".gz", ".xz", ".bz2", ".zst"])
-def test_a_cut_or_false_archive_is_refused(suffix: str, tmp_path: Path) -> None:
+def test_a_truncated_or_false_archive_is_refused(suffix: str, tmp_path: Path) -> None:
     path = tmp_path / f"text{suffix}"
     path.write_bytes(PACKERS[suffix](b"line\n" * 10_000)[:-20])
     assert "text" in refused(Tsv(path))
-    assert "damaged or cut short" in refused(TwoFiles(path, path))
+    assert "damaged or truncated" in refused(TwoFiles(path, path))
     path.write_bytes(b"no archive at all\n")
     assert str(path) in refused(TwoFiles(path, path))
 

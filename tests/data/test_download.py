@@ -15,14 +15,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transduce.data.download import Patience, fetch
-from transduce.data.integrity import RejectedFileError
-from transduce.data.progress import Step
+from transduce.data.public.download import RetryPolicy, fetch_file
+from transduce.data.public.integrity import RejectedFileError
+from transduce.data.public.progress import FileProgress
 from transduce.errors import InputError
 
 CONTENT = bytes(range(256)) * 20
-AT_ONCE = Patience(timeout_s=10, tries=3, pause_s=0)
-TIRELESS = Patience(timeout_s=10, tries=100, pause_s=0)
+AT_ONCE = RetryPolicy(timeout_s=10, attempts=3, pause_s=0)
+TIRELESS = RetryPolicy(timeout_s=10, attempts=100, pause_s=0)
 
 
 class Server(ThreadingHTTPServer):
@@ -114,7 +114,7 @@ def server() -> Iterator[Server]:
         yield running
 
 
-def silent(_: Step) -> None:
+def silent(_: FileProgress) -> None:
     pass
 
 
@@ -123,11 +123,11 @@ def sha256(content: bytes) -> str:
 
 
 def bring(
-    server: Server, folder: Path, *, expected: str | None = None, patience: Patience = AT_ONCE
+    server: Server, folder: Path, *, expected: str | None = None, retries: RetryPolicy = AT_ONCE
 ) -> Path:
     path = folder / "corpus.tgz"
     url = f"{server.url}/some/where/corpus.tgz"
-    fetch(url, path, expected=expected, patience=patience, report=silent)
+    fetch_file(url, path, expected=expected, retries=retries, report=silent)
     return path
 
 
@@ -136,10 +136,10 @@ def names(folder: Path) -> list[str]:
 
 
 def interrupt(server: Server, folder: Path, *, at: int) -> None:
-    """Leave the first bytes of the file, as a try that failed does."""
+    """Leave the first bytes of the file, as a failed attempt does."""
     server.drops = [at]
-    with pytest.raises(InputError, match="run the command again to continue"):
-        bring(server, folder, patience=Patience(tries=1))
+    with pytest.raises(InputError, match="run the command again to resume"):
+        bring(server, folder, retries=RetryPolicy(attempts=1))
     assert (folder / "corpus.tgz.part").stat().st_size == at
     assert not (folder / "corpus.tgz").exists()
     server.requests.clear()
@@ -150,25 +150,25 @@ def interrupt(server: Server, folder: Path, *, at: int) -> None:
     knows_ranges=st.booleans(),
     sends_etag=st.booleans(),
 )
-def test_a_connection_that_drops_anywhere_is_continued(
+def test_a_connection_that_drops_anywhere_is_resumed(
     drops: list[int], knows_ranges: bool, sends_etag: bool
 ) -> None:
     with Server.running() as server, tempfile.TemporaryDirectory() as folder:
         server.files["corpus.tgz"] = CONTENT
         server.drops = [*drops]
         server.knows_ranges, server.sends_etag = knows_ranges, sends_etag
-        path = bring(server, Path(folder), expected=sha256(CONTENT), patience=TIRELESS)
+        path = bring(server, Path(folder), expected=sha256(CONTENT), retries=TIRELESS)
         assert path.read_bytes() == CONTENT
         assert names(Path(folder)) == ["corpus.tgz"]
 
 
-def test_only_what_is_missing_is_asked_for(server: Server, tmp_path: Path) -> None:
+def test_only_missing_bytes_are_requested(server: Server, tmp_path: Path) -> None:
     server.drops = [1000, 500]
     bring(server, tmp_path)
     assert [asked for _, asked in server.requests] == [None, "bytes=1000-", "bytes=1500-"]
 
 
-def test_a_later_run_continues(server: Server, tmp_path: Path) -> None:
+def test_a_later_run_resumes(server: Server, tmp_path: Path) -> None:
     interrupt(server, tmp_path, at=1234)
     assert bring(server, tmp_path).read_bytes() == CONTENT
     assert server.requests == [("corpus.tgz", "bytes=1234-")]
@@ -177,7 +177,7 @@ def test_a_later_run_continues(server: Server, tmp_path: Path) -> None:
 @pytest.mark.parametrize("knows_if_range", [True, False])
 @pytest.mark.parametrize("sends_etag", [True, False])
 @pytest.mark.parametrize("changed", [CONTENT[::-1] + b"longer", b"shorter"])
-def test_a_file_that_changed_meanwhile_is_fetched_anew(
+def test_a_file_that_has_changed_is_fetched_from_the_start(
     server: Server, tmp_path: Path, changed: bytes, sends_etag: bool, knows_if_range: bool
 ) -> None:
     server.sends_etag, server.knows_if_range = sends_etag, knows_if_range
@@ -187,7 +187,7 @@ def test_a_file_that_changed_meanwhile_is_fetched_anew(
     assert names(tmp_path) == ["corpus.tgz"]
 
 
-def test_a_part_of_unknown_origin_is_not_continued(server: Server, tmp_path: Path) -> None:
+def test_a_part_of_unknown_origin_is_not_resumed(server: Server, tmp_path: Path) -> None:
     (tmp_path / "corpus.tgz.part").write_bytes(b"anything")
     (tmp_path / "corpus.tgz.part.json").write_text("[torn")
     assert bring(server, tmp_path).read_bytes() == CONTENT
@@ -199,18 +199,18 @@ def test_a_server_that_does_not_say_how_long_the_file_is(server: Server, tmp_pat
 
 
 @pytest.mark.parametrize("status", [500, 503, 429])
-def test_a_passing_fault_of_the_server_is_waited_for(
+def test_a_temporary_error_of_the_server_is_retried(
     server: Server, tmp_path: Path, status: int
 ) -> None:
     server.statuses = [status, status]
     assert bring(server, tmp_path).read_bytes() == CONTENT
 
 
-def test_a_lasting_fault_of_the_server_is_an_error(server: Server, tmp_path: Path) -> None:
+def test_a_permanent_error_of_the_server_is_reported(server: Server, tmp_path: Path) -> None:
     server.statuses = [500] * 10
     with pytest.raises(InputError, match=r"corpus\.tgz: the server answers 500 .* 3 times"):
         bring(server, tmp_path)
-    assert len(server.requests) == AT_ONCE.tries
+    assert len(server.requests) == AT_ONCE.attempts
     assert names(tmp_path) == []
 
 
@@ -222,14 +222,14 @@ def test_a_missing_file_is_an_error_at_once(server: Server, tmp_path: Path) -> N
     assert names(tmp_path) == []
 
 
-def test_nobody_there_is_an_error(tmp_path: Path) -> None:
+def test_no_server_is_an_error(tmp_path: Path) -> None:
     with Server.running() as server:
         url = f"{server.url}/corpus.tgz"
     with pytest.raises(InputError, match=r"cannot download .*refused"):
-        fetch(url, tmp_path / "corpus.tgz", expected=None, patience=AT_ONCE, report=silent)
+        fetch_file(url, tmp_path / "corpus.tgz", expected=None, retries=AT_ONCE, report=silent)
 
 
-def test_a_redirection_to_a_local_file_is_not_followed(server: Server, tmp_path: Path) -> None:
+def test_a_redirect_to_a_local_file_is_not_followed(server: Server, tmp_path: Path) -> None:
     secret = tmp_path / "secret"
     secret.write_text("private")
     for redirect in (secret.as_uri(), "ftp://127.0.0.1/secret", "data:text/plain,private"):
@@ -257,12 +257,12 @@ def test_a_kill_leaves_nothing_that_looks_complete(
     program = f"""
 import os, signal
 from pathlib import Path
-from transduce.data.download import Patience, fetch
-def report(step):
-    if step.action == {moment!r} and step.done_bytes >= 3000:
+from transduce.data.public.download import RetryPolicy, fetch_file
+def report(progress):
+    if progress.action == {moment!r} and progress.done_bytes >= 3000:
         os.kill(os.getpid(), signal.SIGKILL)
-fetch({server.url + "/corpus.tgz"!r}, Path("corpus.tgz"), expected={sha256(CONTENT)!r},
-      patience=Patience(pause_s=0), report=report)
+fetch_file({server.url + "/corpus.tgz"!r}, Path("corpus.tgz"), expected={sha256(CONTENT)!r},
+      retries=RetryPolicy(pause_s=0), report=report)
 """
     killed = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=False)
     assert killed.returncode == -signal.SIGKILL
@@ -283,12 +283,14 @@ def test_a_full_disk_is_one_clear_line(server: Server, tmp_path: Path, from_fold
     source.write_bytes(CONTENT * 10)
     server.files["corpus.tgz"] = CONTENT * 10
     (tmp_path / "corpus.tgz.part").symlink_to("/dev/full")
-    with pytest.raises(InputError, match=r"corpus\.tgz\.part: No space left.*make room") as caught:
-        fetch(
+    with pytest.raises(
+        InputError, match=r"corpus\.tgz\.part: No space left.*free some disk space"
+    ) as caught:
+        fetch_file(
             source if from_folder else f"{server.url}/corpus.tgz",
             tmp_path / "corpus.tgz",
             expected=None,
-            patience=AT_ONCE,
+            retries=AT_ONCE,
             report=silent,
         )
     assert "\n" not in str(caught.value)
@@ -298,7 +300,7 @@ def test_a_full_disk_is_one_clear_line(server: Server, tmp_path: Path, from_fold
 def test_a_file_in_another_folder_is_copied(tmp_path: Path) -> None:
     source, path = tmp_path / "source.tgz", tmp_path / "corpus.tgz"
     with pytest.raises(InputError, match=r"cannot read .*source\.tgz: No such file"):
-        fetch(source, path, expected=None, patience=AT_ONCE, report=silent)
+        fetch_file(source, path, expected=None, retries=AT_ONCE, report=silent)
     source.write_bytes(CONTENT)
-    fetch(source, path, expected=sha256(CONTENT), patience=AT_ONCE, report=silent)
+    fetch_file(source, path, expected=sha256(CONTENT), retries=AT_ONCE, report=silent)
     assert path.read_bytes() == CONTENT

@@ -1,4 +1,4 @@
-"""Processes that encode, and Ctrl-C."""
+"""Encoding processes and Ctrl-C."""
 
 import multiprocessing
 import os
@@ -6,10 +6,10 @@ import signal
 from collections.abc import Iterator
 from pathlib import Path
 
-from transduce.data.cleaning import Sieve
+from transduce.data.cleaning import PairFilter
 from transduce.data.corpus import Pair
 from transduce.data.encoding import Encoder
-from transduce.data.grammar import generate
+from transduce.grammar import generate
 from transduce.text.tokenizer import Tokenizer
 
 
@@ -26,5 +26,5 @@ def test_ctrl_c_does_not_reach_a_process_that_has_just_been_started(tmp_path: Pa
             os.kill(process.pid, signal.SIGINT)
         yield pairs
 
-    encoder = Encoder(tmp_path / "tokenizer.json", Sieve.of(pairs, rules=None))
-    assert len(list(encoder.encode_all(batches(), processes=1))) == 2
+    encoder = Encoder(tmp_path / "tokenizer.json", PairFilter.fit(pairs, rules=None))
+    assert len(list(encoder.encode_all(batches(), processes=2))) == 2

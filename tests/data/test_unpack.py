@@ -2,7 +2,7 @@
 
 import gzip
 import io
-import os
+import re
 import signal
 import subprocess
 import sys
@@ -10,14 +10,15 @@ import tarfile
 import tempfile
 import tracemalloc
 from pathlib import Path
+from typing import IO, cast
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.data.test_download import names, sha256, silent
-from transduce.data.integrity import RejectedFileError
-from transduce.data.unpack import segments, unpack
+from transduce.data.public.integrity import RejectedFileError
+from transduce.data.public.unpack import segments, unpack
 from transduce.errors import InputError
 
 
@@ -164,25 +165,44 @@ def test_a_kill_while_unpacking_leaves_nothing_that_looks_complete(tmp_path: Pat
     program = """
 import os, signal
 from pathlib import Path
-from transduce.data.unpack import unpack
-def report(step):
-    if step.action == "unpack":
+from transduce.data.public.unpack import unpack
+def report(progress):
+    if progress.action == "unpack":
         os.kill(os.getpid(), signal.SIGKILL)
 unpack(Path("two.tgz"), {f"train/a.{x}": Path(f"a.{x}") for x in ("en", "de")}, report=report)
 """
     killed = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=False)
     assert killed.returncode == -signal.SIGKILL
-    assert names(tmp_path) == ["a.en.part", "two.tgz"]
+    [leftover, archive] = names(tmp_path)
+    assert re.fullmatch(r"a\.en\.[0-9a-f]{16}\.making", leftover)
+    targets = {f"train/a.{x}": tmp_path / f"a.{x}" for x in ("en", "de")}
+    unpack(tmp_path / archive, targets, report=silent)
+    assert names(tmp_path) == ["a.de", "a.en", "two.tgz"]
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
-def test_a_disk_that_fills_while_unpacking(tmp_path: Path) -> None:
-    archive = write_tar(tmp_path / "one.tgz", WANTED)
-    (tmp_path / "a.en.part").symlink_to("/dev/full")
-    with pytest.raises(InputError, match=r"cannot write .*a\.en: No space left on device; make"):
-        unpack(archive, {"train/a.en": tmp_path / "a.en"}, report=silent)
-    assert names(tmp_path) == ["one.tgz"]
-    assert os.access("/dev/full", os.W_OK)
+def test_a_disk_that_fills_while_unpacking(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    archive = write_tar(tmp_path / "two.tgz", (member("train/a.de"), b"eins\n"), WANTED)
+    targets = {f"train/a.{x}": tmp_path / f"a.{x}" for x in ("en", "de")}
+    opened = Path.open
+
+    def on_a_full_disk(path: Path, mode: str) -> IO[bytes]:
+        is_full = re.fullmatch(r"a\.en\..*\.making", path.name)
+        return cast(IO[bytes], opened(Path("/dev/full") if is_full else path, mode))
+
+    monkeypatch.setattr(Path, "open", on_a_full_disk)
+    with pytest.raises(InputError, match=r"cannot write .*a\.en: No space left on device; free"):
+        unpack(archive, targets, report=silent)
+    assert names(tmp_path) == ["two.tgz"]
+
+
+def test_of_a_member_that_is_there_twice_the_last_one_counts(tmp_path: Path) -> None:
+    archive = write_tar(
+        tmp_path / "twice.tgz", (member("train/a.en"), b"first, and longer\n"), WANTED
+    )
+    sums = unpack(archive, {"train/a.en": tmp_path / "a.en"}, report=silent)
+    assert (tmp_path / "a.en").read_bytes() == WANTED[1]
+    assert [f"sha256:{found}" for found in sums.values()] == [sha256(WANTED[1])]
 
 
 class InPieces(io.BytesIO):

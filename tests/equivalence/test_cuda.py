@@ -5,23 +5,22 @@ import torch
 from torch import Tensor
 from torch.testing import assert_close
 
-from tests.drawing import VOCAB_SIZE, random_ids
-from transduce import build_model
-from transduce.config.schema import ModelConfig
-from transduce.models.transformer import Transformer
-from transduce.nn.attention import attend_as_written, attend_fused
+from tests.drawing import VOCAB_SIZE, random_ids, transformer
+from transduce.models.transformer.model import Transformer
+from transduce.models.transformer.settings import TransformerConfig
+from transduce.nn.attention import attend_fused, attend_reference
 from transduce.text.special_ids import PAD_ID
 
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-    # Advice, not faults: a thread that meets the device for the first time, and exact float32.
+    # Advice, not errors: about a thread's first use of the device, and about exact float32.
     pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS"),
     pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores"),
 ]
 
 LENGTHS = [17, 1, 9, 32]
-# Relative rounding of a product in each type, with room for the order of the sums.
+# Relative rounding of a product in each type, with a margin for the order of sums.
 TOLERANCE = {torch.float32: 1e-5, torch.bfloat16: 2e-2}
 
 
@@ -34,7 +33,7 @@ def small_model(**changes: object) -> Transformer:
         "h": 4,
         "p_drop": 0.0,
     }
-    return build_model(ModelConfig.model_validate(shape | changes))
+    return transformer(TransformerConfig.model_validate(shape | changes))
 
 
 def sentences() -> tuple[Tensor, Tensor]:
@@ -57,9 +56,9 @@ def test_fused_attention_is_eq_1(dtype: torch.dtype, d_v: int, causal: bool, mas
     allowed = torch.rand(4, 1, 1, 24, generator=generator, device="cuda") < 0.7
     allowed[..., 0] = True
     mask = allowed if masked else None
-    written, _ = attend_as_written(q, k, v, allowed=mask, causal=causal)
+    reference, _ = attend_reference(q, k, v, allowed=mask, causal=causal)
     fused = attend_fused(q, k, v, allowed=mask, causal=causal)
-    ours = (written, *torch.autograd.grad(written, (q, k, v), upstream))
+    ours = (reference, *torch.autograd.grad(reference, (q, k, v), upstream))
     theirs = (fused, *torch.autograd.grad(fused, (q, k, v), upstream))
     for expected, found in zip(ours, theirs, strict=True):
         assert (found - expected).float().norm() <= TOLERANCE[dtype] * expected.float().norm()
@@ -106,7 +105,7 @@ def test_the_compiled_training_forward_is_one_graph_with_the_same_result(
         gradients = [p.grad.clone() for p in model.parameters() if p.grad is not None]
         results.append([logits.detach(), *gradients])
     for exact, eager, graph in zip(*results, strict=True):
-        # What bfloat16 leaves of small gradients differs by some percent from kernel to kernel.
+        # Small gradients in bfloat16 differ by some percent from kernel to kernel.
         assert (graph - exact).norm() <= 2 * (eager - exact).norm() + 1e-5 * exact.norm()
 
 

@@ -9,32 +9,32 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from tests.drawing import VOCAB_SIZE, padded_ids, seeds
-from transduce import build_model
-from transduce.config.schema import ModelConfig
-from transduce.models.transformer import DecoderLayer, EncoderLayer, Transformer
+from tests.drawing import VOCAB_SIZE, padded_ids, seeds, transformer
+from transduce.models.transformer.model import DecoderLayer, EncoderLayer, Transformer
+from transduce.models.transformer.settings import TransformerConfig
+from transduce.nn.add_norm import NORM_EPSILON, AddNorm
 from transduce.nn.attention import MultiHeadAttention
 from transduce.nn.feed_forward import FeedForward
 from transduce.nn.positions import sinusoids
-from transduce.nn.sublayer import NORM_EPSILON, AddNorm
 from transduce.text.special_ids import PAD_ID
 
 Pairs = list[tuple[Tensor, Tensor]]
-"""A tensor of torch's model and the one of ours that should equal it."""
+"""Tensors of torch's model, each with the one of ours that it must equal."""
 
 
 @st.composite
-def square_configs(draw: st.DrawFn, norm: str) -> ModelConfig:
-    """Shapes that torch's model can take: heads that divide the width.
+def square_configs(draw: st.DrawFn, norm: str) -> TransformerConfig:
+    """Draw shapes that torch's model can take: heads that divide the width.
 
-    At least 8 wide: a layer norm over fewer numbers may divide by nearly nothing, and then float32
-    says more about rounding than about the model.
+    At least 8 wide: a layer norm over fewer numbers may divide by almost 0, and a comparison in
+    float32 would then be one of rounding errors.
     """
     h, width = draw(st.integers(1, 4)), 8 * draw(st.integers(1, 3))
-    return ModelConfig.model_validate(
+    return TransformerConfig.model_validate(
         {
             "vocab_size": VOCAB_SIZE,
-            "n_layers": draw(st.integers(1, 4)),
+            "n_encoder_layers": draw(st.integers(1, 3)),
+            "n_decoder_layers": draw(st.integers(1, 3)),
             "d_model": h * width,
             "d_ff": draw(st.integers(1, 64)),
             "h": h,
@@ -45,7 +45,7 @@ def square_configs(draw: st.DrawFn, norm: str) -> ModelConfig:
     )
 
 
-def torch_transformer(config: ModelConfig) -> nn.Transformer:
+def torch_transformer(config: TransformerConfig) -> nn.Transformer:
     shape: dict[str, Any] = {
         "d_model": config.d_model,
         "nhead": config.h,
@@ -65,12 +65,12 @@ def torch_transformer(config: ModelConfig) -> nn.Transformer:
         batch_first=True,
         custom_encoder=nn.TransformerEncoder(
             nn.TransformerEncoderLayer(**shape),
-            config.n_layers,
+            config.n_encoder_layers,
             norm=last_norm(),
             enable_nested_tensor=False,
         ),
         custom_decoder=nn.TransformerDecoder(
-            nn.TransformerDecoderLayer(**shape), config.n_layers, norm=last_norm()
+            nn.TransformerDecoderLayer(**shape), config.n_decoder_layers, norm=last_norm()
         ),
     )
 
@@ -125,7 +125,7 @@ def all_pairs(theirs: nn.Transformer, ours: Transformer) -> Pairs:
 
 
 def spread_out(model: nn.Module, seed: int) -> None:
-    """Move weights that start alike (norms at 1, biases at 0), so that a swap would show."""
+    """Change weights that start equal (norms at 1, biases at 0), so that a swap would show."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for parameter in model.parameters():
@@ -133,7 +133,7 @@ def spread_out(model: nn.Module, seed: int) -> None:
 
 
 def logits_of_theirs(theirs: nn.Transformer, ours: Transformer, src: Tensor, tgt: Tensor) -> Tensor:
-    """Run torch's stacks and masks, and §3.4 around them in torch's own words."""
+    """Run torch's stacks and masks, with §3.4 around them written in plain torch."""
     weight = ours.embedding.weight
 
     def embed(ids: Tensor) -> Tensor:
@@ -152,8 +152,8 @@ def logits_of_theirs(theirs: nn.Transformer, ours: Transformer, src: Tensor, tgt
     return F.linear(states, weight)
 
 
-def twins(config: ModelConfig, seed: int) -> tuple[Transformer, nn.Transformer]:
-    ours, theirs = build_model(config, seed=seed), torch_transformer(config)
+def twins(config: TransformerConfig, seed: int) -> tuple[Transformer, nn.Transformer]:
+    ours, theirs = transformer(config, seed=seed), torch_transformer(config)
     spread_out(ours, seed)
     with torch.no_grad():
         for bias in (p for name, p in theirs.named_parameters() if name.endswith("bias")):
@@ -163,14 +163,14 @@ def twins(config: ModelConfig, seed: int) -> tuple[Transformer, nn.Transformer]:
     return ours, theirs
 
 
-def check_outputs(config: ModelConfig, src: Tensor, tgt: Tensor, seed: int) -> None:
+def check_outputs(config: TransformerConfig, src: Tensor, tgt: Tensor, seed: int) -> None:
     ours, theirs = twins(config, seed)
     real = tgt != PAD_ID
     our_logits, their_logits = ours(src, tgt), logits_of_theirs(theirs, ours, src, tgt)
     torch.testing.assert_close(our_logits[real], their_logits[real], rtol=0, atol=1e-5)
 
 
-def check_gradients(config: ModelConfig, src: Tensor, tgt: Tensor, seed: int) -> None:
+def check_gradients(config: TransformerConfig, src: Tensor, tgt: Tensor, seed: int) -> None:
     """Compare in float64, where the outputs must agree to far more digits too."""
     ours, theirs = (model.double() for model in twins(config, seed))
     assert isinstance(ours, Transformer)
@@ -188,7 +188,7 @@ def check_gradients(config: ModelConfig, src: Tensor, tgt: Tensor, seed: int) ->
     with torch.no_grad():
         for parameter in (*ours.parameters(), *theirs.parameters()):
             assert parameter.grad is not None
-            parameter.copy_(parameter.grad)  # so that the pairing of weights pairs gradients
+            parameter.copy_(parameter.grad)  # all_pairs then pairs gradients
     for their_gradient, our_gradient in [*pairs, *all_pairs(theirs, ours)]:
         torch.testing.assert_close(our_gradient, their_gradient, rtol=1e-9, atol=1e-10)
 
@@ -197,24 +197,26 @@ sentences = padded_ids(sentences=3)
 
 
 @given(config=square_configs("post"), src=sentences, tgt=sentences, seed=seeds)
-def test_post_norm_is_torchs(config: ModelConfig, src: Tensor, tgt: Tensor, seed: int) -> None:
+def test_post_norm_is_torchs(
+    config: TransformerConfig, src: Tensor, tgt: Tensor, seed: int
+) -> None:
     check_outputs(config, src, tgt, seed)
 
 
 @given(config=square_configs("pre"), src=sentences, tgt=sentences, seed=seeds)
-def test_pre_norm_is_torchs(config: ModelConfig, src: Tensor, tgt: Tensor, seed: int) -> None:
+def test_pre_norm_is_torchs(config: TransformerConfig, src: Tensor, tgt: Tensor, seed: int) -> None:
     check_outputs(config, src, tgt, seed)
 
 
 @given(config=square_configs("post"), src=sentences, tgt=sentences, seed=seeds)
 def test_post_norm_gradients_are_torchs(
-    config: ModelConfig, src: Tensor, tgt: Tensor, seed: int
+    config: TransformerConfig, src: Tensor, tgt: Tensor, seed: int
 ) -> None:
     check_gradients(config, src, tgt, seed)
 
 
 @given(config=square_configs("pre"), src=sentences, tgt=sentences, seed=seeds)
 def test_pre_norm_gradients_are_torchs(
-    config: ModelConfig, src: Tensor, tgt: Tensor, seed: int
+    config: TransformerConfig, src: Tensor, tgt: Tensor, seed: int
 ) -> None:
     check_gradients(config, src, tgt, seed)

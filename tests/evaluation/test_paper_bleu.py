@@ -1,4 +1,4 @@
-"""The paper's BLEU is Moses' tokenizer, split compounds and multi-bleu, written out here."""
+"""The paper's BLEU equals Moses' tokenizer, split compounds and multi-bleu, written out here."""
 
 import math
 import sys
@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from sacrebleu.metrics.bleu import BLEU
 from sacremoses import MosesTokenizer  # type: ignore[import-untyped]
 
-from transduce.data.grammar import generate
 from transduce.errors import InputError
-from transduce.evaluation.bleu import bleu
 from transduce.evaluation.paper_bleu import (
     MissingMosesError,
     moses_tokenizer,
     paper_bleu,
     split_compounds,
 )
+from transduce.grammar import generate
+from transduce.tasks.metrics import bleu
 
 COMPOUNDS = [
     "Das ist z.B. der Nord-Süd-Konflikt, oder?",
@@ -35,7 +35,7 @@ REFERENCES = [
 
 
 def with_changes(text: str, n: int) -> str:
-    """Take another second half of a compound, leave a word out, or lower the case of one."""
+    """Change the second half of a compound, drop a word, or lower-case one."""
     words = text.split()
     changes = [
         text.replace("-Süd", "-West").replace("-ROM", "-RW").replace("Text-", "TEXT-"),
@@ -57,12 +57,12 @@ def multi_bleu(hypotheses: list[str], references: list[str]) -> float:
         words, wanted = hypothesis.split(), reference.split()
         length, reference_length = length + len(words), reference_length + len(wanted)
         for n in range(1, 5):
-            said, due = (
+            ngrams, expected = (
                 Counter(tuple(side[i : i + n]) for i in range(len(side) - n + 1))
                 for side in (words, wanted)
             )
-            total[n - 1] += sum(said.values())
-            matched[n - 1] += sum((said & due).values())
+            total[n - 1] += sum(ngrams.values())
+            matched[n - 1] += sum((ngrams & expected).values())
     if not all(matched):
         return 0.0
     brevity = min(1.0, math.exp(1 - reference_length / length))
@@ -71,7 +71,7 @@ def multi_bleu(hypotheses: list[str], references: list[str]) -> float:
 
 
 def cut(texts: list[str], language: str = "de") -> list[str]:
-    """Tokenise and split by the libraries alone."""
+    """Tokenise with the library, and split compounds letter by letter."""
     tokenizer = MosesTokenizer(lang=language)
     cut = []
     for text in texts:
@@ -104,7 +104,7 @@ def test_it_is_multi_bleu_of_tokenised_text_with_split_compounds() -> None:
     assert "case:mixed|eff:no|tok:none|smooth:none|" in found.signature
 
 
-def test_it_is_another_number_than_ours() -> None:
+def test_it_differs_from_sacrebleu_with_its_own_tokenizer() -> None:
     assert paper_bleu(HYPOTHESES, REFERENCES, language="de").score > 1 + (
         multi_bleu(HYPOTHESES, REFERENCES)
     )
@@ -114,10 +114,10 @@ def test_it_is_another_number_than_ours() -> None:
 
 
 @given(st.lists(st.lists(st.sampled_from("abcdE"), max_size=8), min_size=1, max_size=6), st.data())
-def test_it_is_multi_bleu_whatever_is_said(said: list[list[str]], data: st.DataObject) -> None:
-    hypotheses = [" ".join(words) for words in said]
+def test_it_is_multi_bleu_for_any_hypotheses(drawn: list[list[str]], data: st.DataObject) -> None:
+    hypotheses = [" ".join(words) for words in drawn]
     wanted = st.lists(st.sampled_from("abcdE"), min_size=1, max_size=8)
-    references = [" ".join(data.draw(wanted)) for _ in said]
+    references = [" ".join(data.draw(wanted)) for _ in drawn]
     found = paper_bleu(hypotheses, references, language="de").score
     assert found == pytest.approx(multi_bleu(hypotheses, references), abs=1e-9)
 

@@ -1,4 +1,4 @@
-"""Scores, intervals and tests are sacreBLEU's own; lengths are counted as they should be."""
+"""Scores, intervals and tests equal those of sacreBLEU's own command; buckets are by length."""
 
 import json
 import re
@@ -8,18 +8,18 @@ from pathlib import Path
 
 import pytest
 
-from transduce.data.grammar import generate
 from transduce.errors import InputError
 from transduce.evaluation import report as module
-from transduce.evaluation.bleu import bleu
 from transduce.evaluation.report import bleu_by_length, report
+from transduce.grammar import generate
+from transduce.tasks.metrics import bleu
 
 PAIRS = list(generate(150, seed=3))
 REFERENCES = [pair.tgt for pair in PAIRS]
 
 
 def spoilt(every: int, *, first: int = 0) -> list[str]:
-    """Change two words round in one sentence of so many, and leave one out in the next."""
+    """Swap two words in every `every`-th sentence, and drop one word in the sentence after it."""
     spoilt = []
     for n, words in enumerate(text.split() for text in REFERENCES):
         changes = {0: [*words[1::-1], *words[2:]], 1: words[:2] + words[3:]}
@@ -28,11 +28,11 @@ def spoilt(every: int, *, first: int = 0) -> list[str]:
 
 
 OURS, WORSE = spoilt(3), spoilt(2)
-AS_GOOD = [*spoilt(3, first=1)[:-1], REFERENCES[-1]]  # but for one edit, which TER counts
+AS_GOOD = [*spoilt(3, first=1)[:-1], REFERENCES[-1]]  # except for one edit, which TER counts
 
 
 def by_command(folder: Path, hypotheses: dict[str, list[str]], *options: str) -> str:
-    """Let sacreBLEU's own command do it, with texts under these names."""
+    """Score texts under these names with sacreBLEU's own command."""
     for name, lines in (hypotheses | {"references": REFERENCES}).items():
         (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
     command = [sys.executable, "-m", "sacrebleu", "references", "-w", "9", "-i", *hypotheses]
@@ -84,7 +84,7 @@ def test_the_paired_test_is_that_of_the_command(
         assert (comparison.p_value > 0.05) is is_chance
 
 
-def test_ours_is_scored_the_same_beside_another() -> None:
+def test_our_scores_are_the_same_beside_another_system() -> None:
     alone, beside = report(OURS, REFERENCES), report(OURS, REFERENCES, against=WORSE)
     for one, other in zip(alone.scores, beside.scores, strict=True):
         assert one.mean is not None
@@ -94,7 +94,7 @@ def test_ours_is_scored_the_same_beside_another() -> None:
         assert other.margin == pytest.approx(one.margin, rel=1e-5)
 
 
-def test_a_real_difference_is_told_from_none() -> None:
+def test_a_real_difference_is_significant_and_none_is_not_tested() -> None:
     better = report(REFERENCES, REFERENCES, against=WORSE).comparisons
     assert all(comparison.p_value is not None for comparison in better)
     assert all((comparison.p_value or 1) < 0.01 for comparison in better)
@@ -103,7 +103,7 @@ def test_a_real_difference_is_told_from_none() -> None:
     assert [(c.difference, c.p_value) for c in same] == [(0, None)] * 3
 
 
-def test_labels_stand_in_the_signatures_where_there_is_room_for_them() -> None:
+def test_labels_are_part_of_the_signatures() -> None:
     found = report(OURS[:9], REFERENCES[:9], labels={"test": "wmt14", "lang": "en-de"})
     for score in found.scores:
         assert "|seed:12345|test:wmt14|lang:en-de|case:" in score.signature
@@ -152,7 +152,7 @@ def test_every_sentence_is_in_the_bucket_of_its_length() -> None:
     ]
 
 
-def test_a_bucket_is_scored_as_if_it_were_all_there_is() -> None:
+def test_a_bucket_is_scored_like_a_test_set_of_its_own() -> None:
     sources = [pair.src for pair in PAIRS]
     found = bleu_by_length(OURS, REFERENCES, sources)
     short = [i for i, text in enumerate(sources) if len(text.split()) <= 10]

@@ -1,4 +1,4 @@
-"""A Marian folder as OPUS-MT's are published, with random weights: made by transformers itself."""
+"""A Marian folder as OPUS-MT publishes them, with random weights, made by transformers itself."""
 
 import io
 import json
@@ -9,7 +9,7 @@ import sentencepiece
 import torch
 from transformers import MarianConfig, MarianMTModel
 
-from transduce.data.grammar import generate
+from transduce.grammar import generate
 
 PAIRS = list(generate(2000, seed=1))
 SOURCES = [pair.src for pair in PAIRS[:30]]

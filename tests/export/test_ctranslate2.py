@@ -1,4 +1,4 @@
-"""CTranslate2 behind the translator: the same answers, scores and refusals as torch's."""
+"""The engine CTranslate2 gives the same translations, scores and errors as torch."""
 
 import json
 import sys
@@ -9,30 +9,33 @@ import pytest
 import torch
 
 import transduce
-from tests.decoding.likely import learnt_tokenizer, random_model, saved, sentences
+from tests.translation.likely import learnt_tokenizer, random_model, saved, sentences
 from transduce.config.schema import Config
 from transduce.data.corpus import Pair
-from transduce.decoding.answer import EXTRA_TOKENS
-from transduce.decoding.ctranslate2_engine import CTranslate2Engine
-from transduce.decoding.engine import Sentence, length, log_probability
-from transduce.decoding.options import Options
-from transduce.decoding.sample import Sampling
-from transduce.decoding.scorer import Scorer
-from transduce.decoding.torch_engine import TorchEngine
 from transduce.errors import InputError
 from transduce.models.build import build_model
 from transduce.models.folder import LoadedModel, load_model, save_model
+from transduce.models.transformer.model import Transformer
+from transduce.search.sample import Sampling
+from transduce.tasks.translation import TranslationTask
+from transduce.translation.ctranslate2_engine import CTranslate2Engine
+from transduce.translation.engine import EncodedSentence, length, log_probability
+from transduce.translation.options import Options
+from transduce.translation.scorer import Scorer
+from transduce.translation.torch_engine import TorchEngine
 
-pytest.importorskip("ctranslate2", reason="it is the engine")
+pytest.importorskip("ctranslate2", reason="it is the engine under test")
 
 from transduce.export.ctranslate2 import export_ctranslate2
 
 TEXTS = list(sentences(12))
 CPU = torch.device("cpu")
+TASK = TranslationTask()
 SHAPES: dict[str, dict[str, Any]] = {
     "the paper's": {},
     "pre-norm": {"norm": "pre"},
     "learned positions": {"positions": "learned"},
+    "3+1 layers": {"n_encoder_layers": 3, "n_decoder_layers": 1},
     "every deviation": {
         "norm": "pre",
         "positions": "learned",
@@ -45,11 +48,12 @@ SHAPES: dict[str, dict[str, Any]] = {
 
 
 def sharp_model(seed: int = 1, **changes: Any) -> LoadedModel:
-    """A model with random weights that is sure of what it says, and sometimes ends."""
+    """A model with random weights and peaked distributions, which sometimes writes EOS."""
     shape = {"n_layers": 2, "d_model": 32, "d_ff": 48, "h": 4, "vocab_size": 500}
     tree = {"model": shape | {"max_positions": 80} | changes, "data": {"lines": "texts"}}
     config = Config.from_tree(tree)
     model = build_model(config.model, seed=seed).eval()
+    assert isinstance(model, Transformer)
     torch.manual_seed(seed)
     with torch.no_grad():
         for weight in model.parameters():
@@ -71,24 +75,23 @@ def plain(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def engines(folder: Path) -> tuple[TorchEngine, CTranslate2Engine]:
     loaded = load_model(folder)
-    longest = loaded.config.model.max_positions
-    theirs = CTranslate2Engine.load(folder, device=CPU, precision="float32")
-    return TorchEngine(CPU, longest, loaded.model), theirs
+    longest = loaded.config.model.max_length
+    theirs = CTranslate2Engine.load(folder, device=CPU, precision="float32", task=TASK)
+    return TorchEngine(CPU, longest, TASK, loaded.model, loaded.tokenizer), theirs
 
 
-def encoded(*, prefix: int = 0) -> list[Sentence]:
+def encoded(*, prefix: int = 0) -> list[EncodedSentence]:
     rows = learnt_tokenizer().encode_batch(TEXTS)
-    return [Sentence(ids, place, ids[:prefix]) for place, ids in enumerate(rows)]
+    return [EncodedSentence(ids, place, ids[:prefix]) for place, ids in enumerate(rows)]
 
 
 @pytest.mark.parametrize("beam", [1, 4])
 def test_without_a_length_penalty_both_engines_find_the_same(model: Path, beam: int) -> None:
     options = Options(beam=beam, alpha=0.0, second_try=False)
-    ours, theirs = (engine.answer(encoded(), options) for engine in engines(model))
-    for one, other in zip(ours, theirs, strict=True):
-        [answer], [found] = one.answers, other.answers
-        assert (answer.ids, answer.is_finished) == (found.ids, found.is_finished)
-        assert found.score == pytest.approx(answer.score, abs=1e-3)
+    ours, theirs = (engine.search(encoded(), options) for engine in engines(model))
+    for [one], [other] in zip(ours, theirs, strict=True):
+        assert (one.ids, one.is_finished) == (other.ids, other.is_finished)
+        assert other.score == pytest.approx(one.score, abs=1e-3)
 
 
 @pytest.mark.parametrize("alpha", [0.0, 0.6, 2.0])
@@ -97,17 +100,17 @@ def test_a_score_is_the_forced_score_by_our_penalty(plain: Path, alpha: float, p
     torch_engine, engine = engines(plain)
     given = encoded(prefix=prefix)
     options = Options(beam=4, alpha=alpha, n_best=3, second_try=False)
-    for sentence, found in zip(given, engine.answer(given, options), strict=True):
-        assert [a.ids[:prefix] for a in found.answers] == [sentence.prefix] * len(found.answers)
-        scores = [(a.is_finished, a.score) for a in found.answers]
+    for sentence, found in zip(given, engine.search(given, options), strict=True):
+        assert [one.ids[:prefix] for one in found] == [sentence.prefix] * len(found)
+        scores = [(one.is_finished, one.score) for one in found]
         assert scores == sorted(scores, reverse=True)
-        for answer in found.answers:
-            whole = Sentence(sentence.ids, 0, answer.ids)
-            # Forced to begin with the whole answer, torch's search scores what it was made to say.
+        for one in found:
+            # With the whole hypothesis as its prefix, torch's search returns the forced score.
+            whole = EncodedSentence(sentence.ids, 0, one.ids)
             forced = Options(beam=1, alpha=0.0, second_try=False)
-            [[again]] = [one.answers for one in torch_engine.answer([whole], forced)]
-            if length(again) == length(answer):
-                total = log_probability(answer, alpha)
+            [[again]] = torch_engine.search([whole], forced)
+            if length(again) == length(one):
+                total = log_probability(one, alpha)
                 assert total == pytest.approx(again.score, abs=1e-3)
 
 
@@ -127,22 +130,27 @@ def test_forced_scores_are_the_same(plain: Path) -> None:
         assert other.log_probs == pytest.approx(one.log_probs, abs=1e-3)
 
 
-def test_no_answer_is_longer_than_its_own_limit_whoever_is_with_it(tmp_path: Path) -> None:
-    endless = random_model(seed=3, max_positions=90)  # hardly ever ends
+def test_no_hypothesis_exceeds_its_own_limit_in_any_batch(tmp_path: Path) -> None:
+    endless = random_model(seed=3, max_positions=90)  # hardly ever writes EOS
+    assert isinstance(endless.model, Transformer)
     with torch.no_grad():
         endless.model.embedding.weight.mul_(3)
     _, engine = engines(saved(tmp_path / "model", endless))
-    given = [Sentence(s.ids[: 1 + 2 * place], place, []) for place, s in enumerate(encoded())]
+    given = [
+        EncodedSentence(sentence.ids[: 1 + 2 * place], place, [])
+        for place, sentence in enumerate(encoded())
+    ]
     options = Options(beam=2, second_try=False)
     together = engine.search(given, options)
-    for sentence, answers in zip(given, together, strict=True):
-        assert [a.ids for a in answers] == [a.ids for a in engine.search([sentence], options)[0]]
-        limit = min(len(sentence.ids) + 1 + EXTRA_TOKENS, 90)
-        assert all(length(answer) <= limit for answer in answers)
-        assert all(answer.is_finished or length(answer) == limit for answer in answers)
+    for sentence, found in zip(given, together, strict=True):
+        [alone] = engine.search([sentence], options)
+        assert [one.ids for one in found] == [one.ids for one in alone]
+        limit = min(TASK.max_tgt_tokens(len(sentence.ids) + 1), 90)
+        assert all(length(one) <= limit for one in found)
+        assert all(one.is_finished or length(one) == limit for one in found)
 
 
-def test_the_door_is_the_same(plain: Path) -> None:
+def test_the_translator_behaves_the_same_with_both_engines(plain: Path) -> None:
     texts = ["", TEXTS[0], " ".join(TEXTS * 3), "  "]
     options = Options(beam=3, alpha=0.0)
     ours, theirs = (
@@ -154,7 +162,7 @@ def test_the_door_is_the_same(plain: Path) -> None:
         assert other.score == pytest.approx(one.score, abs=1e-2)
 
 
-def test_attention_is_that_of_the_answer_in_both(plain: Path) -> None:
+def test_attention_is_that_of_the_translation_in_both_engines(plain: Path) -> None:
     options = Options(beam=1, alpha=0.0, attention=True)
     ours, theirs = (
         transduce.load(plain, "cpu", engine=engine).translate(TEXTS[:2], options)
@@ -173,13 +181,13 @@ def test_an_exported_folder_is_a_model(plain: Path, tmp_path: Path, quantize: An
     if quantize is None:
         expected = transduce.load(plain, "cpu").translate(TEXTS, Options(beam=1, alpha=0.0))
         assert [one.text for one in found] == [one.text for one in expected]
-    with pytest.raises(InputError, match="does not show its attention"):
+    with pytest.raises(InputError, match="cannot show attention"):
         translator.translate(TEXTS, Options(attention=True))
     with pytest.raises(InputError, match="no weights for torch"):
         transduce.load(tmp_path / "out", "cpu", engine="torch")
 
 
-def test_auto_takes_it_where_the_model_fits(plain: Path, tmp_path: Path) -> None:
+def test_auto_chooses_it_if_it_can_express_the_model(plain: Path, tmp_path: Path) -> None:
     odd = saved(tmp_path / "odd", sharp_model(d_k=4, d_v=4))
     for folder, expected in ((plain, CTranslate2Engine), (odd, TorchEngine)):
         translator = transduce.load(folder, "cpu", engine="auto")
@@ -187,7 +195,7 @@ def test_auto_takes_it_where_the_model_fits(plain: Path, tmp_path: Path) -> None
     assert isinstance(transduce.load([plain, plain], "cpu", engine="auto")._engine, TorchEngine)
 
 
-def test_without_the_library_auto_is_torch_and_asking_for_it_says_what_to_install(
+def test_without_the_library_auto_is_torch_and_its_engine_says_what_to_install(
     plain: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
@@ -196,15 +204,15 @@ def test_without_the_library_auto_is_torch_and_asking_for_it_says_what_to_instal
         transduce.load(plain, "cpu", engine="ctranslate2")
 
 
-def test_what_it_cannot_do_is_refused_with_the_reason(plain: Path, tmp_path: Path) -> None:
+def test_what_it_cannot_do_is_refused_with_a_reason(plain: Path, tmp_path: Path) -> None:
     odd = saved(tmp_path / "odd", sharp_model(d_k=4))
-    with pytest.raises(InputError, match="share out the width 32 evenly"):
+    with pytest.raises(InputError, match="splits d_model=32 evenly among its 4 heads"):
         export_ctranslate2(odd, tmp_path / "out")
     assert not (tmp_path / "out").exists()
     with pytest.raises(InputError, match="one model"):
         transduce.load([plain, plain], "cpu", engine="ctranslate2")
     translator = transduce.load(plain, "cpu", engine="ctranslate2")
-    with pytest.raises(InputError, match="draws by chance"):
+    with pytest.raises(InputError, match="does not sample"):
         translator.translate(TEXTS, Options(sampling=Sampling()))
     with pytest.raises(InputError, match="use one of auto, torch, ctranslate2"):
         transduce.load(plain, "cpu", engine="onnx")  # type: ignore[arg-type]
@@ -223,7 +231,7 @@ def test_a_damaged_folder_is_refused(plain: Path, tmp_path: Path) -> None:
     entries = tmp_path / "out" / "shared_vocabulary.json"
     names = json.loads(entries.read_text(encoding="utf-8"))
     entries.write_text(json.dumps([*names[:-2], names[-1], names[-2]]), encoding="utf-8")
-    with pytest.raises(InputError, match="not of the tokenizer"):
+    with pytest.raises(InputError, match="does not match the tokenizer"):
         transduce.load(tmp_path / "out", "cpu")
 
 

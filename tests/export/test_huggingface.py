@@ -1,4 +1,4 @@
-"""What transformers loads computes what our model computes, and comes back as it was."""
+"""An exported model computes the same in transformers, and comes back with the same weights."""
 
 import json
 from pathlib import Path
@@ -8,36 +8,40 @@ import pytest
 import torch
 
 import transduce
-from tests.decoding.likely import random_model, saved, sentences
+from tests.translation.likely import learnt_tokenizer, random_model, saved, sentences
 from transduce.config.schema import Config
-from transduce.decoding.options import Options
 from transduce.errors import InputError
 from transduce.models.build import build_model
 from transduce.models.folder import LoadedModel, load_model, save_model
 from transduce.text.special_ids import BOS_ID, EOS_ID
+from transduce.translation.options import Options
 
-transformers = pytest.importorskip("transformers", reason="it is who loads the export")
+transformers = pytest.importorskip("transformers", reason="it loads the export")
 
 from transduce.export.huggingface import export_huggingface  # noqa: E402 - after the skip
 from transduce.export.marian_import import import_marian  # noqa: E402
 
 TEXTS = list(sentences(12))
+SHAPES: dict[str, dict[str, Any]] = {
+    "the paper's": {"n_layers": 2},
+    "every bias": {"n_layers": 1, "attention_bias": True, "output_bias": True},
+    "3+1 layers": {"n_encoder_layers": 3, "n_decoder_layers": 1},
+}
 
 
-@pytest.fixture(scope="module", params=["the paper's", "with every bias"])
+@pytest.fixture(scope="module", params=SHAPES)
 def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A model folder with random weights that are nowhere 0 or 1."""
-    loaded = random_model(seed=3, max_positions=90)
-    biases = request.param == "with every bias"
-    changes = {"attention_bias": biases, "output_bias": biases, "d_ff": 48}
-    config = Config().with_changes({"model": loaded.config.model.model_dump() | changes})
+    tokenizer = learnt_tokenizer()
+    sizes = {"vocab_size": len(tokenizer), "d_model": 16, "d_ff": 48, "h": 2, "max_positions": 90}
+    config = Config.from_tree({"model": sizes | SHAPES[request.param]})
     built = build_model(config.model, seed=5)
     torch.manual_seed(0)
     with torch.no_grad():
         for weight in built.parameters():
             weight.add_(torch.randn_like(weight) * 0.2)
     folder = tmp_path_factory.mktemp("model") / "one"
-    save_model(folder, LoadedModel(built, config, loaded.tokenizer))
+    save_model(folder, LoadedModel(built, config, tokenizer))
     return folder
 
 
@@ -117,10 +121,10 @@ def test_zero_biases_come_back_too(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("setting", "value", "why"),
     [
-        ("norm", "pre", "Marian's norms stand after the residual sums"),
-        ("positions", "learned", "Marian's positions are sinusoids"),
-        ("d_k", 4, "share out the width"),
-        ("d_v", 4, "share out the width"),
+        ("norm", "pre", "model.norm=pre, but Marian normalises after"),
+        ("positions", "learned", "model.positions=learned, but Marian's are sinusoidal"),
+        ("d_k", 4, "Marian splits d_model=16 evenly among its 2 heads"),
+        ("d_v", 4, "Marian splits d_model=16 evenly among its 2 heads"),
     ],
 )
 def test_what_marian_cannot_express_is_refused(

@@ -1,4 +1,4 @@
-"""Marian models come in as they are, and go out again as they were."""
+"""An imported Marian model computes the same, and its export gives back the same files."""
 
 import json
 import shutil
@@ -11,10 +11,11 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import transduce
-from transduce.decoding.options import Options
 from transduce.errors import InputError
 from transduce.models.folder import load_model
+from transduce.models.transformer.settings import TransformerConfig
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID
+from transduce.translation.options import Options
 
 pytest.importorskip("sentencepiece", reason="Marian's vocabularies are SentencePiece's")
 transformers = pytest.importorskip("transformers", reason="it makes the models to import")
@@ -26,10 +27,14 @@ from transduce.export.marian_import import import_marian  # noqa: E402
 GREEDY = Options(beam=1, alpha=0.0, second_try=False)
 
 
-@pytest.fixture(scope="module")
-def original(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Any]:
+@pytest.fixture(scope="module", params=["2+2", "3+1"])
+def original(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, Any]:
+    """A Marian folder with that many layers in encoder and decoder, and its model."""
     folder = tmp_path_factory.mktemp("marian") / "opus"
-    return folder, marian_folder(folder)
+    encoder, decoder = map(int, request.param.split("+"))
+    return folder, marian_folder(folder, encoder_layers=encoder, decoder_layers=decoder)
 
 
 @pytest.fixture(scope="module")
@@ -39,10 +44,17 @@ def imported(original: tuple[Path, Any], tmp_path_factory: pytest.TempPathFactor
     return out
 
 
+@pytest.fixture(scope="module")
+def sound(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("marian") / "sound"
+    marian_folder(folder)
+    return folder
+
+
 @pytest.fixture
-def copy(original: tuple[Path, Any], tmp_path: Path) -> Path:
+def copy(sound: Path, tmp_path: Path) -> Path:
     folder = tmp_path / "copy"
-    shutil.copytree(original[0], folder)
+    shutil.copytree(sound, folder)
     return folder
 
 
@@ -57,6 +69,15 @@ def test_every_weight_comes_back_bit_for_bit(
     assert all(torch.equal(before[name], after[name]) for name in before)
     for name in ("vocab.json", "source.spm", "target.spm", "config.json"):
         assert (tmp_path / "back" / name).read_bytes() == (original[0] / name).read_bytes()
+
+
+def test_the_settings_have_the_depths(original: tuple[Path, Any], imported: Path) -> None:
+    theirs, ours = original[1].config, load_model(imported).config.model
+    assert isinstance(ours, TransformerConfig)
+    found = (ours.n_encoder_layers, ours.n_decoder_layers)
+    assert found == (theirs.encoder_layers, theirs.decoder_layers)
+    are_equal = theirs.encoder_layers == theirs.decoder_layers  # then n_layers sets both
+    assert ({"n_encoder_layers", "n_decoder_layers"} <= ours.model_fields_set) is not are_equal
 
 
 def test_logits_are_those_of_transformers(original: tuple[Path, Any], imported: Path) -> None:
@@ -101,7 +122,7 @@ def test_it_translates_as_generate_does(
     assert [one.text for one in found] == expected
 
 
-def test_source_and_target_are_cut_each_in_its_own_way(
+def test_source_and_target_have_their_own_segmentation(
     original: tuple[Path, Any], imported: Path
 ) -> None:
     theirs = transformers.AutoTokenizer.from_pretrained(original[0])
@@ -163,16 +184,19 @@ def odd_vocabulary(folder: Path) -> None:
     ("spoil", "why"),
     [
         (pickle_only, "which can run code"),
-        (without_a_tensor, "no tensor model.decoder.layers.1.fc1.weight"),
+        (without_a_tensor, "lacks the tensor model.decoder.layers.1.fc1.weight"),
         (with_a_wrong_shape, "is not of the model in config"),
         (cut_short, "damaged or not safetensors"),
         (no_sentencepiece, "is not a SentencePiece model"),
         (odd_vocabulary, "cannot read .* as Marian's vocabulary"),
         (changed("model_type", "bart"), "not marian"),
-        (a_million_layers, "no tensor"),
-        (changed("d_model", "wide"), "d_model='wide' is no size"),
+        (a_million_layers, "lacks the tensor model.encoder.layers.2"),
+        (changed("d_model", "wide"), "d_model='wide' is not a positive number"),
         (changed("d_model", 64), "is not of the model"),
-        (changed("decoder_layers", 3), "encoder_layers=2 but decoder_layers=3"),
+        (changed("decoder_layers", 3), "lacks the tensor model.decoder.layers.2"),
+        (changed("decoder_layers", 1), "has the tensor model.decoder.layers.1"),
+        (changed("decoder_attention_heads", 2), "our models have the same in both"),
+        (changed("decoder_ffn_dim", 12), "encoder_ffn_dim=48 but decoder_ffn_dim=12"),
         (changed("activation_function", "gelu"), "we have relu and swish"),
         (changed("tie_word_embeddings", False), "one embedding for source, target and output"),
         (changed("scale_embedding", False), "scaled by sqrt"),
@@ -181,7 +205,7 @@ def odd_vocabulary(folder: Path) -> None:
         (changed("transduce", {"norm_epsilon": "small"}), "is not between 0 and 1"),
     ],
 )
-def test_what_cannot_be_imported_is_refused_and_leaves_nothing(
+def test_what_cannot_be_imported_is_refused_and_nothing_is_written(
     copy: Path, tmp_path: Path, spoil: Callable[[Path], None], why: str
 ) -> None:
     spoil(copy)

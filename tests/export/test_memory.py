@@ -1,4 +1,4 @@
-"""Conversions take at most three times the memory of the weights, at their peak."""
+"""The peak memory of a conversion is at most three times that of the weights."""
 
 import subprocess
 import sys
@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.decoding.likely import learnt_tokenizer
+from tests.translation.likely import learnt_tokenizer
 from transduce.config.schema import Config
 from transduce.models.build import build_model
 from transduce.models.folder import LoadedModel, save_model
 
-pytest.importorskip("ctranslate2", reason="one of the conversions is for it")
+pytest.importorskip("ctranslate2", reason="one of the conversions needs it")
 
 MEASURED = """
 import resource, sys
@@ -41,7 +41,7 @@ def peak_bytes(model: Path, out: Path, how: str) -> int:
     return 1024 * int(done.stdout)
 
 
-def test_a_conversion_needs_three_times_the_weights_at_most(tmp_path: Path) -> None:
+def test_a_conversion_needs_at_most_three_times_the_weights(tmp_path: Path) -> None:
     shape = {"n_layers": 3, "d_model": 512, "d_ff": 2048, "vocab_size": 500}
     config = Config.from_tree({"model": shape})
     model = build_model(config.model)

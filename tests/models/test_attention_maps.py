@@ -5,21 +5,20 @@ from torch.testing import assert_close
 from torch.utils.hooks import RemovableHandle
 
 from tests.drawing import models, padded_ids
-from transduce.models.attention_maps import attention_maps
-from transduce.models.transformer import Transformer
+from transduce.models.transformer.model import Transformer
 from transduce.text.special_ids import PAD_ID
 
 
 @given(model=models(), src=padded_ids(sentences=3), tgt=padded_ids(sentences=3))
-def test_maps_have_every_layer_and_head_and_look_only_where_they_may(
+def test_maps_have_every_layer_and_head_and_no_weight_on_masked_positions(
     model: Transformer, src: Tensor, tgt: Tensor
 ) -> None:
-    maps = attention_maps(model, src, tgt)
-    layers, heads = len(model.encoder), model.encoder[0].self_attention.h
+    maps = model.attention_maps(src, tgt)
+    heads = model.encoder[0].self_attention.h
     s, t = src.size(1), tgt.size(1)
-    assert maps.encoder.shape == (layers, 3, heads, s, s)
-    assert maps.decoder.shape == (layers, 3, heads, t, t)
-    assert maps.cross.shape == (layers, 3, heads, t, s)
+    assert maps.encoder.shape == (len(model.encoder), 3, heads, s, s)
+    assert maps.decoder.shape == (len(model.decoder), 3, heads, t, t)
+    assert maps.cross.shape == (len(model.decoder), 3, heads, t, s)
     padding = (src == PAD_ID)[None, :, None, None, :]
     assert (maps.encoder.masked_select(padding) == 0).all()
     assert (maps.cross.masked_select(padding) == 0).all()
@@ -32,7 +31,7 @@ def test_maps_have_every_layer_and_head_and_look_only_where_they_may(
 def test_maps_are_the_weights_that_made_the_output(
     model: Transformer, src: Tensor, tgt: Tensor
 ) -> None:
-    """Rebuild what every attention passed on from its map: swapped or stale weights would show."""
+    """Rebuild the output of every attention from its map: swapped or stale weights would show."""
     values: list[Tensor] = []
     contexts: list[Tensor] = []
     hooks: list[RemovableHandle] = []
@@ -44,7 +43,7 @@ def test_maps_are_the_weights_that_made_the_output(
             attention.w_v.register_forward_hook(lambda *call: values.append(call[2])),
             attention.w_o.register_forward_pre_hook(lambda _, inputs: contexts.append(inputs[0])),
         ]
-    maps = attention_maps(model, src, tgt)
+    maps = model.attention_maps(src, tgt)
     for hook in hooks:
         hook.remove()
     in_order = [*maps.encoder]

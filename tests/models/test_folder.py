@@ -1,4 +1,4 @@
-"""A model folder comes back bit for bit, and one that cannot be trusted is refused."""
+"""A model folder is loaded bit for bit as it was saved; damaged and hostile ones are refused."""
 
 import json
 import os
@@ -18,13 +18,13 @@ from hypothesis import strategies as st
 from safetensors.torch import load_file, save, save_file
 from torch import Tensor
 
-from tests.drawing import VOCAB_SIZE, model_configs, random_ids, seeds
+from tests.drawing import VOCAB_SIZE, model_configs, random_ids, seeds, transformer
 from transduce.config.load import to_yaml
-from transduce.config.schema import Config, ModelConfig
+from transduce.config.schema import Config
 from transduce.errors import InputError, TransduceError
-from transduce.models.build import build_model
 from transduce.models.folder import LoadedModel, load_model, load_weights, save_model, save_weights
 from transduce.models.safetensors_file import DTYPES
+from transduce.models.transformer.settings import TransformerConfig
 from transduce.text.tokenizer import Tokenizer
 
 WORDS = " ".join(f"w{n}" for n in range(VOCAB_SIZE - 4))
@@ -38,25 +38,25 @@ SHAPE: dict[str, Any] = {
     "d_v": 8,
     "max_positions": 32,
 }
-# A folder is written anew for every example, so it does not matter that they share one.
+# Every example writes the whole folder again, so they may share one.
 in_one_folder = settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
 
 
-def new_model(config: ModelConfig, *, seed: int = 0) -> LoadedModel:
+def new_model(config: TransformerConfig, *, seed: int = 0) -> LoadedModel:
     tokenizer = Tokenizer.learn([WORDS], kind="whitespace", vocab_size=VOCAB_SIZE)
-    model = build_model(config, seed=seed).eval()
+    model = transformer(config, seed=seed).eval()
     return LoadedModel(model, Config(model=config), tokenizer)
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    save_model(tmp_path / "model", new_model(ModelConfig(**SHAPE)))
+    save_model(tmp_path / "model", new_model(TransformerConfig(**SHAPE)))
     return tmp_path / "model"
 
 
 def settings_of(folder: Path, **changes: Any) -> None:
     """Write other settings into a folder."""
-    config = Config(model=ModelConfig(**(SHAPE | changes)))
+    config = Config(model=TransformerConfig(**(SHAPE | changes)))
     (folder / "config.yaml").write_text(to_yaml(config), encoding="utf-8")
 
 
@@ -71,12 +71,14 @@ def names_in(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-# The way there and back
+# Save and load
 
 
 @given(config=model_configs(), seed=seeds)
 @in_one_folder
-def test_a_model_comes_back_bit_for_bit(config: ModelConfig, seed: int, tmp_path: Path) -> None:
+def test_a_model_is_loaded_bit_for_bit_as_it_was_saved(
+    config: TransformerConfig, seed: int, tmp_path: Path
+) -> None:
     saved = new_model(config, seed=seed)
     save_model(tmp_path, saved)
     torch.manual_seed(seed)
@@ -88,14 +90,15 @@ def test_a_model_comes_back_bit_for_bit(config: ModelConfig, seed: int, tmp_path
     found, expected = loaded.model.state_dict(), saved.model.state_dict()
     assert list(found) == list(expected)
     assert all(torch.equal(found[name], expected[name]) for name in expected)
-    assert torch.equal(loaded.model.positions.table, saved.model.positions.table)
+    for tensors in zip(loaded.model.buffers(), saved.model.buffers(), strict=True):
+        assert torch.equal(*tensors)
     assert all(p.requires_grad and not p.is_meta for p in loaded.model.parameters())
     assert not any(module.training for module in loaded.model.modules())
     src, tgt = random_ids([7, 3], seed=1), random_ids([9, 2], seed=2)
     assert torch.equal(loaded.model(src, tgt), saved.model(src, tgt))
 
 
-def test_values_that_are_not_finite_come_back(tmp_path: Path) -> None:
+def test_values_that_are_not_finite_are_kept(tmp_path: Path) -> None:
     weights = {"x": torch.tensor([float("nan"), float("inf"), -0.0, 1e-45])}
     save_weights(tmp_path / "w", weights, metadata={})
     found = load_weights(tmp_path / "w")["x"]
@@ -103,10 +106,10 @@ def test_values_that_are_not_finite_come_back(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
-def test_a_model_of_no_numbers_is_refused(folder: Path, value: float) -> None:
+def test_weights_that_are_not_finite_are_refused(folder: Path, value: float) -> None:
     name = "decoder.0.feed_forward.w_1.bias"
     weights_of(folder, lambda weights: weights[name][1:2].fill_(value))
-    with pytest.raises(InputError, match=f"{name} has entries that are no numbers"):
+    with pytest.raises(InputError, match=f"{name} has values that are NaN or infinite"):
         load_model(folder)
 
 
@@ -118,11 +121,10 @@ def test_faulty_settings_are_named_with_their_file(folder: Path) -> None:
 
 
 def test_a_folder_holds_three_files_and_can_be_saved_over(folder: Path) -> None:
-    other = new_model(ModelConfig(**SHAPE), seed=1)
+    other = new_model(TransformerConfig(**SHAPE), seed=1)
     save_model(folder, other)
     assert names_in(folder) == ["config.yaml", "model.safetensors", "tokenizer.json"]
-    weight = load_model(folder).model.embedding.weight
-    assert torch.equal(weight, other.model.embedding.weight)
+    assert torch.equal(load_model(folder).model.projection, other.model.projection)
 
 
 def test_equal_models_are_equal_files(tmp_path: Path) -> None:
@@ -158,7 +160,7 @@ def test_weights_are_written_as_the_library_writes_them(
     assert all(found[name].dtype == weights[name].dtype for name in weights)
 
 
-def test_a_view_is_written_as_it_looks(tmp_path: Path) -> None:
+def test_a_view_is_written_with_its_own_shape_and_values(tmp_path: Path) -> None:
     whole = torch.arange(12.0).view(3, 4)
     weights = {"transposed": whole.T, "part": whole[1:, ::2], "repeated": whole[0].expand(2, 4)}
     save_weights(tmp_path / "w", weights, metadata={})
@@ -168,7 +170,7 @@ def test_a_view_is_written_as_it_looks(tmp_path: Path) -> None:
 
 def test_loaded_weights_do_not_change_with_the_file(folder: Path) -> None:
     path = folder / "model.safetensors"
-    loaded = load_model(folder).model.embedding.weight
+    loaded = load_model(folder).model.projection
     before = loaded.clone()
     with path.open("r+b") as stream:
         stream.seek(-4000, os.SEEK_END)
@@ -308,7 +310,7 @@ def test_damaged_settings_and_vocabularies_are_refused(
         load_model(folder)
 
 
-# Files that do not belong together
+# Files of different models
 
 
 @pytest.mark.parametrize(
@@ -316,6 +318,8 @@ def test_damaged_settings_and_vocabularies_are_refused(
     [
         ({"n_layers": 3}, r"encoder\.2\.self_attention\.w_q\.weight is missing; .*; and more$"),
         ({"n_layers": 1}, r"'decoder\.1\..*' is unknown; .*; and more$"),
+        ({"n_encoder_layers": 1}, r"'encoder\.1\..*' is unknown; .*; and more$"),
+        ({"n_decoder_layers": 3}, r"decoder\.2\.\S+ is missing; .*; and more$"),
         ({"d_ff": 13}, r"encoder\.0\.\S+ is F32 \[12, 10\] instead of F32 \[13, 10\]; "),
         ({"positions": "learned"}, r"positions\.table is missing$"),
         ({"norm": "pre"}, r"encoder_norm\.weight is missing; .*; and more$"),
@@ -327,12 +331,12 @@ def test_weights_of_another_model_are_refused(
     changes: dict[str, Any], complaint: str, folder: Path
 ) -> None:
     settings_of(folder, **changes)
-    with pytest.raises(InputError, match=f"is not of the model in config.yaml: .*{complaint}"):
+    with pytest.raises(InputError, match=f"does not fit the model in config.yaml: .*{complaint}"):
         load_model(folder)
 
 
 def test_learned_positions_that_a_sinusoidal_model_lacks_are_refused(tmp_path: Path) -> None:
-    save_model(tmp_path, new_model(ModelConfig(**SHAPE, positions="learned")))
+    save_model(tmp_path, new_model(TransformerConfig(**SHAPE, positions="learned")))
     settings_of(tmp_path)
     with pytest.raises(InputError, match=r"config.yaml: 'positions.table' is unknown$"):
         load_model(tmp_path)
@@ -343,7 +347,7 @@ def test_learned_positions_that_a_sinusoidal_model_lacks_are_refused(tmp_path: P
 )
 def test_weights_of_another_type_are_refused(dtype: torch.dtype, code: str, folder: Path) -> None:
     name = "decoder_norm.weight"
-    save_model(folder, new_model(ModelConfig(**SHAPE, norm="pre")))
+    save_model(folder, new_model(TransformerConfig(**SHAPE, norm="pre")))
     weights_of(folder, lambda weights: weights.update({name: weights[name].to(dtype)}))
     with pytest.raises(InputError, match=rf"{name} is {code} \[10\] instead of F32 \[10\]$"):
         load_model(folder)
@@ -399,15 +403,19 @@ for folder in sys.argv[1:]:
 @pytest.mark.skipif(sys.platform != "linux", reason="reads /proc")
 def test_huge_settings_take_no_memory(tmp_path: Path) -> None:
     huge: dict[str, dict[str, Any]] = {
-        "layers": {"n_layers": 1_000_000},
         "vocabulary": {"vocab_size": 10_000_000},
         "width": {"d_model": 1_000_000},
         "positions": {"max_positions": 1_000_000, "positions": "learned"},
-        "everything": dict.fromkeys(("n_layers", "d_model", "d_ff", "h", "d_k", "d_v"), 1_000_000)
-        | {"vocab_size": 10_000_000, "max_positions": 1_000_000, "positions": "learned"},
+        "everything": dict.fromkeys(("d_model", "d_ff", "h", "d_k", "d_v"), 1_000_000)
+        | {
+            "n_layers": 1_000,  # the most that settings allow
+            "vocab_size": 10_000_000,
+            "max_positions": 1_000_000,
+            "positions": "learned",
+        },
     }
     for name, changes in huge.items():
-        save_model(tmp_path / name, new_model(ModelConfig(**SHAPE)))
+        save_model(tmp_path / name, new_model(TransformerConfig(**SHAPE)))
         settings_of(tmp_path / name, **changes)
     folders = [str(tmp_path / name) for name in huge]
     command = [sys.executable, "-c", LOAD, *folders]
@@ -415,15 +423,15 @@ def test_huge_settings_take_no_memory(tmp_path: Path) -> None:
     assert done.stderr == ""
     refusals = done.stdout.splitlines()
     assert len(refusals) == len(huge)
-    assert all("is not of the model in config.yaml" in refusal for refusal in refusals)
+    assert all("does not fit the model in config.yaml" in refusal for refusal in refusals)
 
 
 def test_huge_tables_of_sinusoids_are_refused(tmp_path: Path) -> None:
     wide = SHAPE | {"n_layers": 1, "d_model": 1000}
-    save_model(tmp_path, new_model(ModelConfig(**wide)))
+    save_model(tmp_path, new_model(TransformerConfig(**wide)))
     settings_of(tmp_path, **(wide | {"max_positions": 1_000_000}))
     with pytest.raises(
-        InputError, match=r"config.yaml: model.max_positions=1000000 times .* lower"
+        InputError, match=r"1,000,000,000 computed numbers in positions.table, .*max_positions"
     ):
         load_model(tmp_path)
 
@@ -468,8 +476,8 @@ def test_a_place_where_nothing_can_be_written_is_named(place: str, tmp_path: Pat
 
 def test_a_folder_that_cannot_be_made_is_named(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with pytest.raises(InputError, match=r"^cannot make the folder .*/file/model: Not a directory"):
-        save_model(tmp_path / "file" / "model", new_model(ModelConfig(**SHAPE)))
+    with pytest.raises(InputError, match=r"^cannot write .*/file/model: Not a directory"):
+        save_model(tmp_path / "file" / "model", new_model(TransformerConfig(**SHAPE)))
 
 
 def test_what_a_killed_process_left_is_replaced(tmp_path: Path) -> None:

@@ -1,15 +1,17 @@
-"""Scores with a bias for each entry: as logits, and as what the loss takes instead of them."""
+"""A bias for each vocabulary entry, in the logits and in the states that the loss takes."""
 
 import torch
 
-from transduce.config.schema import ModelConfig
-from transduce.models.build import build_model
-from transduce.training.loss import smoothed_loss
+from tests.drawing import transformer
+from transduce.models.transformer.settings import TransformerConfig
+from transduce.training.step.loss import smoothed_loss
 
 
 def test_the_loss_sees_the_bias_and_gives_it_its_gradient() -> None:
-    config = ModelConfig(vocab_size=40, n_layers=1, d_model=16, d_ff=16, h=2, output_bias=True)
-    model = build_model(config).eval()
+    config = TransformerConfig(
+        vocab_size=40, n_layers=1, d_model=16, d_ff=16, h=2, output_bias=True
+    )
+    model = transformer(config).eval()
     assert model.embedding.bias is not None
     torch.nn.init.normal_(model.embedding.bias, generator=torch.Generator().manual_seed(1))
     ids = torch.randint(4, 40, (3, 9), generator=torch.Generator().manual_seed(2))

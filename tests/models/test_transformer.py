@@ -1,4 +1,4 @@
-"""What must hold of the whole model, whatever its sizes."""
+"""Properties of the whole model, for all sizes."""
 
 from itertools import accumulate
 
@@ -9,18 +9,17 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.testing import assert_close
 
-from tests.drawing import VOCAB_SIZE, lengths_of, models, padded_ids
-from transduce import Seq2Seq, build_model
-from transduce.config.schema import ModelConfig
-from transduce.models.transformer import Transformer
-from transduce.models.transformer_state import TransformerState
+from tests.drawing import VOCAB_SIZE, lengths_of, models, padded_ids, transformer
+from transduce.data.packed_layout import PackedLayout
+from transduce.models.base import Seq2Seq
+from transduce.models.transformer.model import Transformer
+from transduce.models.transformer.settings import TransformerConfig
 from transduce.nn.attention import AttentionRecorder, attend_fused
-from transduce.nn.spans import Layout
 from transduce.text.special_ids import PAD_ID
 
 
 def test_the_transformer_obeys_the_protocol() -> None:
-    model: Seq2Seq[TransformerState] = build_model(ModelConfig(vocab_size=VOCAB_SIZE, n_layers=1))
+    model: Seq2Seq = transformer(TransformerConfig(vocab_size=VOCAB_SIZE, n_layers=1))
     memory = model.encode(torch.tensor([[5, 6]]))
     state = model.start(memory, hypotheses=1, max_steps=1)
     logits = model.step(torch.tensor([[2]]), state, position=torch.tensor([0]), reach=1)
@@ -28,9 +27,7 @@ def test_the_transformer_obeys_the_protocol() -> None:
 
 
 @given(
-    model=models(
-        d_model=8
-    ),  # a layer norm over two numbers leaves only signs, which may not change
+    model=models(d_model=8),  # layer norm over two numbers leaves only signs, which may stay equal
     src=padded_ids(sentences=2),
     tgt=padded_ids(sentences=2),
     data=st.data(),
@@ -59,14 +56,14 @@ def test_a_sentence_scores_the_same_alone_and_padded_in_a_batch(
 @given(
     model=models(), src=padded_ids(sentences=3), tgt=padded_ids(sentences=3), rest=st.integers(0, 3)
 )
-def test_sentences_that_lie_end_to_end_score_the_same_as_alone(
+def test_packed_sentences_score_the_same_as_alone(
     model: Transformer, src: Tensor, tgt: Tensor, rest: int
 ) -> None:
     src_row, tgt_row = (torch.cat([ids[ids != PAD_ID], ids.new_zeros(rest)]) for ids in (src, tgt))
     layout = layout_of(lengths_of(src), lengths_of(tgt), rest=rest)
     for attend in (attend_fused, AttentionRecorder()):
         memory = model.encode(src_row[None], layout, attend=attend)
-        states = model.decode_states(memory, tgt_row[None], layout, attend=attend)
+        states = model.decode_states(memory, tgt_row[None], layout)
         assert states.isfinite().all()
         start = 0
         for row, (n, m) in enumerate(zip(lengths_of(src), lengths_of(tgt), strict=True)):
@@ -77,8 +74,8 @@ def test_sentences_that_lie_end_to_end_score_the_same_as_alone(
             start += m
 
 
-def layout_of(src: list[int], tgt: list[int], *, rest: int) -> Layout:
-    """Lay sentences of these lengths end to end, with some padding after them."""
+def layout_of(src: list[int], tgt: list[int], *, rest: int) -> PackedLayout:
+    """Pack sentences of these lengths into one row, with some padding after them."""
 
     def bounds(own: list[int], others: list[int]) -> Tensor:
         ends, other_ends = list(accumulate(own)), list(accumulate(others))
@@ -89,7 +86,7 @@ def layout_of(src: list[int], tgt: list[int], *, rest: int) -> Layout:
         tokens += [(ends[-1], ends[-1], other_ends[-1], other_ends[-1])] * rest
         return torch.tensor(tokens, dtype=torch.int32).t()
 
-    return Layout(bounds(src, tgt), bounds(tgt, src))
+    return PackedLayout(bounds(src, tgt), bounds(tgt, src))
 
 
 @given(model=models(), src=padded_ids(sentences=3), tgt=padded_ids(sentences=3))
@@ -98,10 +95,9 @@ def test_a_sentence_of_only_padding_gives_no_nan_and_harms_no_other(
 ) -> None:
     empty = src.clone()
     empty[1] = PAD_ID
-    for attend in (None, AttentionRecorder()):
+    for attend in (attend_fused, AttentionRecorder()):
         model.zero_grad()
-        chosen = {} if attend is None else {"attend": attend}
-        logits = model.decode(model.encode(empty, None, **chosen), tgt, **chosen)
+        logits = model.decode(model.encode(empty, attend=attend), tgt, attend=attend)
         torch.autograd.backward(logits.square().mean())
         assert logits.isfinite().all()
         assert all(p.grad is not None and p.grad.isfinite().all() for p in model.parameters())
@@ -109,31 +105,31 @@ def test_a_sentence_of_only_padding_gives_no_nan_and_harms_no_other(
 
 
 @given(model=models(), src=padded_ids(sentences=2), tgt=padded_ids(sentences=2))
-def test_fused_and_written_out_attention_give_one_model(
+def test_fused_and_reference_attention_give_the_same_logits(
     model: Transformer, src: Tensor, tgt: Tensor
 ) -> None:
-    written_out = model.decode(
+    reference = model.decode(
         model.encode(src, attend=AttentionRecorder()), tgt, attend=AttentionRecorder()
     )
-    assert_close(model(src, tgt), written_out, rtol=0, atol=1e-11)
+    assert_close(model(src, tgt), reference, rtol=0, atol=1e-11)
 
 
 @pytest.mark.parametrize("setting", ["p_drop", "p_drop_attention", "p_drop_ff"])
 def test_each_dropout_setting_reaches_its_place_and_no_other(setting: str) -> None:
     config = {"vocab_size": VOCAB_SIZE, "n_layers": 2, "d_model": 16, "h": 2, "d_ff": 8}
     rates = {"p_drop": 0.0, "p_drop_attention": 0.0, "p_drop_ff": 0.0, setting: 0.5}
-    model = build_model(ModelConfig.model_validate(config | rates)).train()
+    model = transformer(TransformerConfig.model_validate(config | rates)).train()
     layer = model.decoder[0]
     found = (layer.add_norm_2.dropout.p, layer.cross_attention.p_drop, layer.feed_forward.dropout.p)
     assert found == tuple(rates.values())
-    model.dropout.p = 0.0  # leaves the embeddings whole, to see the layers alone
+    model.dropout.p = 0.0  # no dropout on embeddings, to see that of the layers alone
     ids = torch.randint(4, VOCAB_SIZE, (3, 9))
     first, second = model(ids, ids), model(ids, ids)
     assert not torch.equal(first, second)
 
 
 def test_embeddings_of_source_and_target_are_dropped_in_training_only() -> None:
-    model = build_model(ModelConfig(vocab_size=VOCAB_SIZE, n_layers=1, p_drop=0.25))
+    model = transformer(TransformerConfig(vocab_size=VOCAB_SIZE, n_layers=1, p_drop=0.25))
     ids = torch.randint(4, VOCAB_SIZE, (8, 30))
     inputs: list[Tensor] = []
     for layer in (model.encoder[0], model.decoder[0]):
@@ -147,7 +143,7 @@ def test_embeddings_of_source_and_target_are_dropped_in_training_only() -> None:
 
 
 def test_source_target_and_output_share_one_matrix() -> None:
-    model = build_model(ModelConfig(vocab_size=VOCAB_SIZE, n_layers=1))
+    model = transformer(TransformerConfig(vocab_size=VOCAB_SIZE, n_layers=1))
     shapes = [tuple(parameter.shape) for parameter in model.parameters()]
     assert shapes.count((VOCAB_SIZE, 512)) == 1
     states, ids = torch.randn(4, 512), torch.arange(VOCAB_SIZE)

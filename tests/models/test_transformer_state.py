@@ -9,7 +9,8 @@ from torch.testing import assert_close
 
 from tests.drawing import VOCAB_SIZE, models, padded_ids, random_ids, seeds
 from transduce.errors import InputError
-from transduce.models.transformer import Transformer
+from transduce.models.transformer.model import Transformer
+from transduce.nn.step_state import LayerState, StateGroup
 
 MAX_STEPS = 8
 Prefixes = list[list[list[int]]]
@@ -42,7 +43,7 @@ def test_cached_steps_equal_uncached_decoding_through_any_search(
             prefixes[sentence] = [
                 [*prefix, int(last_ids[sentence, beam])] for beam, prefix in enumerate(hypotheses)
             ]
-        reach = data.draw(st.integers(step + 1, MAX_STEPS))  # further than needed is no matter
+        reach = data.draw(st.integers(step + 1, MAX_STEPS))  # more than needed changes nothing
         logits = model.step(last_ids, state, position=torch.tensor([step]), reach=reach)
         assert_close(logits, uncached_logits(model, src, prefixes), rtol=0, atol=1e-11)
 
@@ -55,22 +56,31 @@ def test_cached_steps_equal_uncached_decoding_through_any_search(
         if data.draw(st.booleans()):  # some sentences are finished
             count = data.draw(st.integers(1, len(prefixes)))
             kept = any_of(data, len(prefixes), count)
-            smaller = state.room_for(count, max_steps=MAX_STEPS)
-            smaller.take(state, torch.tensor(kept), steps=step + 1)
+            smaller = state.allocate_like(count, max_steps=MAX_STEPS)
+            smaller.copy_from(state, torch.tensor(kept), steps=step + 1)
             state, src = smaller, src[kept]
             prefixes = [prefixes[sentence] for sentence in kept]
+
+
+def tensors_of(state: LayerState) -> list[Tensor]:
+    """Collect the tensors of a state and of all its parts."""
+    if isinstance(state, StateGroup):
+        return [tensor for part in state.parts() for tensor in tensors_of(part)]
+    return [value for value in vars(state).values() if isinstance(value, Tensor)]
 
 
 @given(model=models(), src=padded_ids(sentences=2))
 def test_steps_and_beams_take_no_new_memory(model: Transformer, src: Tensor) -> None:
     state = model.start(model.encode(src), hypotheses=4, max_steps=3)
-    before = [tensor.data_ptr() for tensor in vars(state).values()]
+    before = [tensor.data_ptr() for tensor in tensors_of(state)]
+    assert len(before) == 2 + 4 * len(model.decoder)
     for step in range(3):
         position = torch.tensor([step])
         model.step(torch.full((2, 4), 5), state, position=position, reach=step + 1)
         state.select(torch.zeros(2, 4, dtype=torch.long))
-    assert [tensor.data_ptr() for tensor in vars(state).values()] == before
-    assert state.memory_keys.size(1) == 2  # once for each sentence
+    assert [tensor.data_ptr() for tensor in tensors_of(state)] == before
+    for layer in state.layers:
+        assert layer.source_keys.tensor.size(0) == 2  # one row a sentence, not one a hypothesis
 
 
 @given(model=models(), data=st.data())
@@ -81,7 +91,7 @@ def test_memory_can_be_used_again(model: Transformer, data: st.DataObject) -> No
         ids = torch.full((2, 2), 5 + step)
         model.step(ids, used, position=torch.tensor([step]), reach=step + 1)
     fresh = model.start(model.encode(src), hypotheses=2, max_steps=1)
-    used.take(fresh, torch.arange(2), steps=0)
+    used.copy_from(fresh, torch.arange(2), steps=0)
     found = model.step(torch.full((2, 2), 6), used, position=torch.tensor([0]), reach=3)
     assert_close(found, uncached_logits(model, src, [[[6]] * 2] * 2), rtol=0, atol=1e-11)
 

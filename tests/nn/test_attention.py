@@ -10,8 +10,8 @@ from transduce.nn.attention import (
     Attend,
     AttentionRecorder,
     MultiHeadAttention,
-    attend_as_written,
     attend_fused,
+    attend_reference,
 )
 
 sizes = st.integers(1, 7)
@@ -19,7 +19,7 @@ sizes = st.integers(1, 7)
 
 @st.composite
 def attention_inputs(draw: st.DrawFn) -> tuple[Tensor, Tensor, Tensor, Tensor]:
-    """q, k, v of any sizes in float64, and a mask in which every query may look somewhere."""
+    """Draw q, k, v of any sizes in float64, and a mask that allows every query some key."""
     generator = torch.Generator().manual_seed(draw(seeds))
     b, h, t, s, d_k, d_v = (draw(sizes) for _ in range(6))
 
@@ -36,11 +36,11 @@ def test_fused_attention_is_eq_1(inputs: tuple[Tensor, ...], masked: bool) -> No
     q, k, v, allowed = inputs
     mask = allowed if masked else None
     fused = attend_fused(q, k, v, allowed=mask)
-    written, _ = attend_as_written(q, k, v, allowed=mask)
-    assert_close(fused, written, rtol=0, atol=1e-12)
+    reference, _ = attend_reference(q, k, v, allowed=mask)
+    assert_close(fused, reference, rtol=0, atol=1e-12)
     upstream = torch.randn_like(fused)
     for ours, theirs in zip(
-        torch.autograd.grad(written, (q, k, v), upstream),
+        torch.autograd.grad(reference, (q, k, v), upstream),
         torch.autograd.grad(fused, (q, k, v), upstream),
         strict=True,
     ):
@@ -52,26 +52,26 @@ def test_causal_fused_attention_is_causal_eq_1(inputs: tuple[Tensor, ...]) -> No
     q, k, v, _ = inputs
     t = min(q.size(2), k.size(2))
     q, k, v = q[:, :, :t], k[:, :, :t], v[:, :, :t]
-    written, weights = attend_as_written(q, k, v, causal=True)
-    assert_close(attend_fused(q, k, v, causal=True), written, rtol=0, atol=1e-12)
+    reference, weights = attend_reference(q, k, v, causal=True)
+    assert_close(attend_fused(q, k, v, causal=True), reference, rtol=0, atol=1e-12)
     assert (weights.triu(diagonal=1) == 0).all()
 
 
 @given(inputs=attention_inputs())
 def test_weights_are_a_distribution_over_the_allowed_keys(inputs: tuple[Tensor, ...]) -> None:
     q, k, v, allowed = inputs
-    _, weights = attend_as_written(q, k, v, allowed=allowed)
+    _, weights = attend_reference(q, k, v, allowed=allowed)
     assert (weights[~allowed.expand_as(weights)] == 0).all()
     assert_close(weights.sum(dim=-1), torch.ones_like(weights[..., 0]), rtol=0, atol=1e-12)
 
 
 @given(inputs=attention_inputs())
-def test_the_recorder_attends_like_eq_1_and_keeps_its_weights(inputs: tuple[Tensor, ...]) -> None:
+def test_the_recorder_is_the_reference_and_keeps_its_weights(inputs: tuple[Tensor, ...]) -> None:
     q, k, v, allowed = inputs
     recorder = AttentionRecorder()
     contexts = [recorder(q, k, v, allowed=allowed), recorder(q, k, v)]
     for mask, context, weights in zip((allowed, None), contexts, recorder.weights, strict=True):
-        expected_context, expected_weights = attend_as_written(q, k, v, allowed=mask)
+        expected_context, expected_weights = attend_reference(q, k, v, allowed=mask)
         assert torch.equal(context, expected_context)
         assert torch.equal(weights, expected_weights)
 
@@ -88,7 +88,7 @@ def test_heads_are_separate_attentions_side_by_side(
     heads = []
     for i in range(h):
         keys, values = slice(i * d_k, (i + 1) * d_k), slice(i * d_v, (i + 1) * d_v)
-        context, _ = attend_as_written(
+        context, _ = attend_reference(
             attention.w_q(x)[..., keys],
             attention.w_k(memory)[..., keys],
             attention.w_v(memory)[..., values],
@@ -110,9 +110,9 @@ def test_weights_are_dropped_only_in_training(attend: Attend) -> None:
 
 
 @given(inputs=attention_inputs())
-def test_dropout_is_on_the_weights(inputs: tuple[Tensor, ...]) -> None:
+def test_dropout_applies_to_the_weights(inputs: tuple[Tensor, ...]) -> None:
     q, k, v, allowed = inputs
     torch.manual_seed(0)
-    dropped, weights = attend_as_written(q, k, v, allowed=allowed, p_drop=0.5)
+    dropped, weights = attend_reference(q, k, v, allowed=allowed, p_drop=0.5)
     torch.manual_seed(0)
     assert torch.equal(dropped, torch.nn.functional.dropout(weights, 0.5) @ v)

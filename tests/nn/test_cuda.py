@@ -1,4 +1,4 @@
-"""Kernels of training compute what torch computes with the same operations."""
+"""The kernels for training compute what torch computes."""
 
 import pytest
 import torch
@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from tests.models.test_transformer import layout_of
+from transduce.nn.key_ranges import KeyRanges
 from transduce.nn.linear import linear_relu
-from transduce.nn.spans import Spans
 
 pytestmark = [
     pytest.mark.gpu,
@@ -17,7 +17,7 @@ pytestmark = [
 ]
 
 SRC, TGT = [3, 64, 1, 17, 130, 40], [5, 33, 2, 90, 64, 1]
-# Relative rounding of a product in each type, with room for the order of the sums.
+# Relative rounding of a product in each type, with a margin for the order of sums.
 TOLERANCE = {torch.float32: 2e-5, torch.bfloat16: 3e-2}
 
 
@@ -27,7 +27,7 @@ def normal(*shape: int, dtype: torch.dtype, seed: int = 0) -> Tensor:
 
 
 def assert_same(ours: Tensor, theirs: Tensor, inputs: list[Tensor], exact: list[Tensor]) -> None:
-    """Compare outputs, and the gradients of inputs with those of the same in float64."""
+    """Compare outputs and gradients of inputs with those in float64."""
     tolerance = TOLERANCE[inputs[0].dtype]
     upstream = torch.randn_like(ours)
     gradients = torch.autograd.grad(ours, inputs, upstream)
@@ -41,15 +41,15 @@ def assert_same(ours: Tensor, theirs: Tensor, inputs: list[Tensor], exact: list[
 @pytest.mark.parametrize("width", [16, 24, 64, 128])
 @pytest.mark.parametrize("kind", ["src", "tgt", "cross"])
 @pytest.mark.parametrize("together", [True, False])
-def test_attention_along_a_row_is_attention_under_a_mask(
+def test_packed_attention_is_attention_under_a_mask(
     dtype: torch.dtype, width: int, kind: str, *, together: bool
 ) -> None:
-    from transduce.nn.span_kernels import attend_spans
+    from transduce.nn.kernels.packed_attention import attend_packed
 
     layout = layout_of(SRC, TGT, rest=21)
-    spans = {"src": layout.src_to_src, "tgt": layout.tgt_to_tgt, "cross": layout.tgt_to_src}[kind]
+    ranges = {"src": layout.src_to_src, "tgt": layout.tgt_to_tgt, "cross": layout.tgt_to_src}[kind]
     causal = kind == "tgt"
-    t, s = spans.first.size(0), spans.seen_first.size(0)
+    t, s = ranges.first.size(0), ranges.seen_first.size(0)
     if not together:
         groups = [(t, 1), (s, 1), (s, 1)]
     elif kind == "cross":
@@ -59,22 +59,24 @@ def test_attention_along_a_row_is_attention_under_a_mask(
     packed = [normal(n, m, 2, width, dtype=dtype, seed=i) for i, (n, m) in enumerate(groups)]
     exact = [x.detach().double().requires_grad_() for x in packed]
     q, k, v = (x.transpose(0, 1)[None] for part in exact for x in part.unbind(1))
-    mask = spans.allowed().cuda()
+    mask = ranges.allowed().cuda()
     if causal:
         mask &= torch.ones(t, s, dtype=torch.bool, device="cuda").tril()
-    has_keys = (spans.first < spans.end).cuda()[:, None]
+    has_keys = (ranges.first < ranges.end).cuda()[:, None]
     theirs = F.scaled_dot_product_attention(q, k, v, mask) * has_keys  # [1, h, T, d_v]
-    bounds = (spans.first, spans.end, spans.seen_first, spans.seen_end)
-    on_device = Spans(*(x.cuda().contiguous() for x in bounds))
-    ours = attend_spans(packed, on_device, causal=causal)  # [T, h, d_v]
+    bounds = (ranges.first, ranges.end, ranges.seen_first, ranges.seen_end)
+    on_device = KeyRanges(*(x.cuda().contiguous() for x in bounds))
+    ours = attend_packed(packed, on_device, causal=causal)  # [T, h, d_v]
     assert_same(ours, theirs[0].transpose(0, 1), packed, exact)
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
 @pytest.mark.parametrize("p_drop", [0.0, 0.25])
 @pytest.mark.parametrize("width", [48, 512])
-def test_dropout_sum_and_norm_are_one(dtype: torch.dtype, p_drop: float, width: int) -> None:
-    from transduce.nn.norm_kernels import drop_add_norm
+def test_dropout_sum_and_norm_in_one_kernel_are_the_three(
+    dtype: torch.dtype, p_drop: float, width: int
+) -> None:
+    from transduce.nn.kernels.norm import drop_add_norm
 
     norm = nn.LayerNorm(width, device="cuda")
     nn.init.normal_(norm.weight)
@@ -82,7 +84,7 @@ def test_dropout_sum_and_norm_are_one(dtype: torch.dtype, p_drop: float, width: 
     x, y = (normal(1, 37, width, dtype=dtype, seed=seed) for seed in (1, 2))
     torch.manual_seed(5)
     ours = drop_add_norm(x, y, norm, p_drop=p_drop)
-    neutral = nn.LayerNorm(width, device="cuda")  # of zeros and ones: what was kept is above 0
+    neutral = nn.LayerNorm(width, device="cuda")  # of zeros and ones: above 0 where kept
     torch.manual_seed(5)
     drawn = drop_add_norm(torch.zeros_like(y), torch.ones_like(y), neutral, p_drop=p_drop)
     kept = drawn > 0 if p_drop else torch.ones_like(drawn, dtype=torch.bool)
@@ -93,8 +95,8 @@ def test_dropout_sum_and_norm_are_one(dtype: torch.dtype, p_drop: float, width: 
 
 
 @pytest.mark.parametrize("p_drop", [0.1, 0.5])
-def test_dropout_drops_as_often_as_it_should_and_never_the_same(p_drop: float) -> None:
-    from transduce.nn.norm_kernels import drop_add_norm
+def test_dropout_has_the_right_rate_and_independent_draws(p_drop: float) -> None:
+    from transduce.nn.kernels.norm import drop_add_norm
 
     norm = nn.LayerNorm(256, device="cuda")
     zeros, ones = torch.zeros(1, 4096, 256, device="cuda"), torch.ones(1, 4096, 256, device="cuda")
@@ -110,7 +112,7 @@ def test_dropout_drops_as_often_as_it_should_and_never_the_same(p_drop: float) -
 
 
 @pytest.mark.parametrize("dtype", TOLERANCE)
-def test_relu_in_the_product_is_relu_after_it(dtype: torch.dtype) -> None:
+def test_a_product_with_relu_is_the_product_and_then_relu(dtype: torch.dtype) -> None:
     layer = nn.Linear(48, 96, device="cuda", dtype=dtype)
     x = normal(2, 19, 48, dtype=dtype)
     exact = [tensor.detach().double().requires_grad_() for tensor in (x, layer.weight, layer.bias)]

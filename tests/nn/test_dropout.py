@@ -21,7 +21,7 @@ def test_each_element_is_dropped_with_probability_p(seed: int, p: float) -> None
 
 
 @given(seed=seeds, p=chances, shape=st.lists(st.integers(0, 5), max_size=3))
-def test_what_is_kept_is_scaled_up_and_the_gradient_alike(
+def test_kept_elements_and_their_gradients_are_scaled_up(
     seed: int, p: float, shape: list[int]
 ) -> None:
     torch.manual_seed(seed)
@@ -35,7 +35,7 @@ def test_what_is_kept_is_scaled_up_and_the_gradient_alike(
     )
 
 
-def test_the_scale_makes_up_for_what_is_dropped() -> None:
+def test_the_scale_makes_up_for_dropped_elements() -> None:
     x = Dropout(0.1)(torch.ones(1000, dtype=torch.float64))
     dropped = round(0.1 * 2**16) / 2**16
     torch.testing.assert_close(x.max().item(), 1 / (1 - dropped), rtol=1e-15, atol=0)
@@ -50,7 +50,7 @@ def test_neighbours_are_dropped_independently() -> None:
     assert abs(shifted) < 6 / math.sqrt(100_000)
 
 
-def test_equal_seeds_drop_alike_whatever_the_threads() -> None:
+def test_equal_seeds_drop_the_same_with_any_number_of_threads() -> None:
     x, results, threads = torch.randn(300, 300), [], torch.get_num_threads()
     try:
         for count in (1, 2):
@@ -65,18 +65,18 @@ def test_equal_seeds_drop_alike_whatever_the_threads() -> None:
     assert not torch.equal(first, second)
 
 
-def test_nothing_is_dropped_at_0_or_outside_of_training() -> None:
+def test_nothing_is_dropped_at_p_0_or_outside_training() -> None:
     x = torch.randn(50, 50)
     assert torch.equal(Dropout(0.0)(x), x)
     assert torch.equal(Dropout(0.5).eval()(x), x)
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
-def test_the_dtype_stays(dtype: torch.dtype) -> None:
+def test_dropout_keeps_the_dtype(dtype: torch.dtype) -> None:
     assert Dropout(0.5)(torch.ones(3, 3, dtype=dtype)).dtype == dtype
 
 
-def test_it_compiles_to_one_graph() -> None:
+def test_dropout_compiles_to_one_graph() -> None:
     torch.compiler.reset()
     x = torch.ones(100, 100)
     y = torch.compile(Dropout(0.5), fullgraph=True, backend="aot_eager")(x)

@@ -8,7 +8,7 @@ from transduce.text.special_ids import PAD_ID
 
 
 @given(ids=padded_ids())
-def test_exactly_the_real_tokens_may_be_looked_at(ids: torch.Tensor) -> None:
+def test_exactly_the_real_tokens_are_allowed(ids: torch.Tensor) -> None:
     allowed = padding_allowed(ids, PAD_ID)
     assert allowed.shape == (ids.size(0), 1, 1, ids.size(1))
     for row, length in enumerate(lengths_of(ids)):
@@ -16,11 +16,11 @@ def test_exactly_the_real_tokens_may_be_looked_at(ids: torch.Tensor) -> None:
 
 
 @given(length=st.integers(1, 9))
-def test_a_sentence_of_only_padding_may_look_somewhere(length: int) -> None:
+def test_a_sentence_of_only_padding_may_attend_to_all_of_it(length: int) -> None:
     assert padding_allowed(torch.full((1, length), PAD_ID), PAD_ID).all()
 
 
 @given(length=st.integers(1, 9))
-def test_position_i_may_look_at_positions_up_to_i(length: int) -> None:
+def test_position_i_may_attend_to_positions_up_to_i(length: int) -> None:
     expected = [[j <= i for j in range(length)] for i in range(length)]
     assert causal_allowed(length).tolist() == expected

@@ -1,19 +1,19 @@
 """Runs the commands of a document and compares what they print with what it shows.
 
 In a block of `console` a line that starts with `$ ` is a command for bash, and what follows is what
-it prints; a line of `…` stands for any lines left out. A block of `python` is run as it stands;
+it prints; a line of `…` stands for any lines left out. A block of `python` is run unchanged;
 those of `pycon` are one session, which comes last. All run in one folder, from top to bottom.
 
-What a trained model says takes minutes to come about, and its figures are one machine's. So blocks
+Training takes minutes, and the figures of a trained model are those of one machine. So blocks
 marked `trained` are run in one of two ways:
 
 - `make docs`, or `python -m tests.project.documents FILE …`, runs everything for real. Shown and
-  printed may differ in figures alone.
+  printed may differ only in figures.
 - The tests run it in brief: a corpus of a few hundred pairs, two steps of training; what is
   printed is not compared.
 
-`make` targets are only looked up, for a test may run inside one; but for `make demo`, which is
-`transduce demo`.
+`make` targets are only looked up, because a test may run inside one; except for `make demo`, which
+is `transduce demo`.
 """
 
 import contextlib
@@ -36,8 +36,9 @@ from unittest import mock
 import typer
 from typer.testing import CliRunner
 
-from transduce.cli import data_demo, demo
+from transduce.cli import demo
 from transduce.cli.app import app
+from transduce.cli.data import demo as data_demo
 
 ROOT = Path(__file__).parents[2]
 DOCUMENTS = ("README.md", "docs/PYTHON.md", "docs/TUTORIAL.md", "docs/DEMO_CORPUS.md")
@@ -64,7 +65,7 @@ def blocks(text: str) -> Iterator[Block]:
 
 
 def faults(text: str, place: Path, *, brief: bool) -> Iterator[str]:
-    """Run a document in a folder, and say what in it is not true."""
+    """Run a document in a folder, and stream what in it is not true."""
     for block in blocks(text):
         match block.language:
             case "console":
@@ -76,7 +77,7 @@ def faults(text: str, place: Path, *, brief: bool) -> Iterator[str]:
             case "pycon":
                 pass
             case other:
-                yield f"a block of {other or 'nothing'} that no one checks"
+                yield f"a block of {other or 'nothing'}, which is not checked"
     sessions = [block for block in blocks(text) if block.language == "pycon"]
     if sessions:
         trained = any(block.trained for block in sessions)
@@ -103,8 +104,13 @@ def _command_faults(
     if brief and block.trained and "serve" not in arguments[:1]:
         yield from _brief_faults(command, place)
         return
-    result = _served(command, place) if "serve" in arguments[:1] else _bash(command, place)
-    # `timeout` presses Ctrl-C for the reader, and 124 is how it says so.
+    if program == "transduce" and "serve" in arguments[:1]:
+        result = _served(command, place)
+    elif program == "transduce" and brief:
+        result = _invoked(arguments, place)
+    else:
+        result = _bash(command, place)
+    # `timeout` presses Ctrl-C for the reader, and then exits with 124.
     if result.returncode != (124 if program == "timeout" else 0):
         yield f"{command} ends with {result.returncode}: {result.stdout}"
     elif shown.strip() and not _agree(shown, result.stdout, figures=not block.trained):
@@ -112,7 +118,7 @@ def _command_faults(
 
 
 def _brief_faults(command: str, place: Path) -> Iterator[str]:
-    """Run a command of ours here and now, with as little work as it can have."""
+    """Run a command of ours in this process, with as little work as possible."""
     words = shlex.split(command.replace("\\\n", " "))
     if "transduce" not in words:
         result = _bash(command, place)
@@ -127,13 +133,23 @@ def _brief_faults(command: str, place: Path) -> Iterator[str]:
         case ["data", "demo", *_]:
             arguments = [*_without(arguments, "--pairs"), "--pairs", "300"]
     with (
-        contextlib.chdir(place),
         mock.patch.multiple(demo, **SMALL),
         mock.patch.multiple(data_demo, **FEW),
+        mock.patch("os.cpu_count", return_value=1),  # so little text needs no second process
     ):
-        done = CliRunner().invoke(app, arguments, input=typed)
-    if done.exit_code:
-        yield f"{command} ends with {done.exit_code}: {done.output} {done.exception}"
+        result = _invoked(arguments, place, typed)
+    if result.returncode:
+        yield f"{command} ends with {result.returncode}: {result.stdout}"
+
+
+def _invoked(
+    arguments: list[str], place: Path, typed: str | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run the command in this process: a new one would load torch again, which takes seconds."""
+    with contextlib.chdir(place):
+        done = CliRunner(env={"COLUMNS": "80"}).invoke(app, arguments, input=typed)
+    fault = f" {done.exception}" if done.exit_code else ""
+    return subprocess.CompletedProcess(arguments, done.exit_code, done.output + fault)
 
 
 def _without(arguments: list[str], *options: str) -> list[str]:
@@ -163,11 +179,11 @@ def _session_faults(block: Block, place: Path, *, brief: bool) -> Iterator[str]:
 
 
 def _python_faults(source: str, place: Path) -> Iterator[str]:
-    """Run a program in this process: a new one would load torch anew, which takes seconds."""
+    """Run a program in this process, where torch is loaded."""
     with _file(source) as program, contextlib.chdir(place):
         try:
             runpy.run_path(str(program))
-        except Exception as fault:  # noqa: BLE001 - whatever the document did wrong
+        except Exception as fault:  # noqa: BLE001 - any fault of the document
             yield f"python: {fault!r} in\n{source}"
 
 
@@ -198,7 +214,7 @@ def _bash(command: str, place: Path) -> subprocess.CompletedProcess[str]:
 
 
 def _served(command: str, place: Path) -> subprocess.CompletedProcess[str]:
-    """Start a server at a port that is free, and stop it when it says that it serves."""
+    """Start a server on a free port, and stop it when it prints that it serves."""
     process = subprocess.Popen(
         [sys.executable, "-m", *shlex.split(command), "--port", "0"],
         cwd=place,

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import FrameType
 from typing import Any
 
+import numpy as np
 from torch import Tensor
 
 SHAPE = re.compile(r"#\s*\[([^\]]*)\]\s*")
@@ -152,19 +153,22 @@ class _Tracer:
         return on_line
 
     def _check_fields(self, value: Any) -> None:
-        classes = {(kind.__name__, kind.__module__) for kind in type(value).__mro__}
+        classes = {(kind.__name__, _file_of(kind)) for kind in type(value).__mro__}
         bound: Bound = {}
         for claim in self.fields:
-            module = ".".join(claim.path.with_suffix("").parts[-3:])
-            if (claim.owner, module) in classes:
+            if (claim.owner, str(claim.path)) in classes:
                 self._check(claim, getattr(value, claim.name), bound)
 
     def _check(self, claim: Claim, value: Any, bound: Bound) -> None:
         self.report.checked.add(claim)
-        if not isinstance(value, Tensor):
+        if not isinstance(value, Tensor | np.ndarray):
             self.report.faults.append(f"{claim}: {claim.name} is no tensor")
         elif not matches(claim.dims, tuple(value.shape), bound, self.sizes(claim.path)):
             self.report.faults.append(f"{claim}: {claim.name} is {list(value.shape)}")
+
+
+def _file_of(kind: type) -> str | None:
+    return getattr(sys.modules.get(kind.__module__), "__file__", None)
 
 
 def matches(dims: tuple[str, ...], shape: tuple[int, ...], bound: Bound, sizes: Sizes) -> bool:

@@ -1,6 +1,6 @@
 """The documents' commands run and print what is shown; README.ko.md is README.md in Korean.
 
-What takes minutes is run in brief here; `make docs` runs it all for real (documents.py says how).
+Blocks that train run in brief here; `make docs` runs them for real (see documents.py).
 """
 
 import re
@@ -20,7 +20,7 @@ TABLE_ROW = re.compile(r"^\|.*\|$", re.MULTILINE)
 
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """One folder for all: a model that one document has trained is there for the next."""
+    """One folder for all documents: each may use the models that those before it have trained."""
     return tmp_path_factory.mktemp("documents")
 
 

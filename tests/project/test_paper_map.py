@@ -56,9 +56,9 @@ def test_the_map_covers_the_model_of_section_3() -> None:
     ("true", "planted"),
     [
         ("transduce.nn.masks.causal_allowed", "transduce.nn.masks.causal_alowed"),
-        ("transduce.nn.sublayer.PostNorm", "transduce.nn.sublayers.PostNorm"),
+        ("transduce.nn.add_norm.PostNorm", "transduce.nn.sublayers.PostNorm"),
         ("::test_fused_attention_is_eq_1", "::test_fused_attention_is_eq_2"),
-        ("tests/nn/test_init.py", "tests/nn/test_initial.py"),
+        ("tests/nn/test_initialise.py", "tests/nn/test_initial.py"),
     ],
 )
 def test_a_planted_false_name_is_found(true: str, planted: str) -> None:

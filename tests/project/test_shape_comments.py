@@ -6,35 +6,41 @@ import pytest
 import torch
 
 import transduce
-from tests.drawing import random_ids
+from tests.drawing import random_ids, transformer
 from tests.models.test_transformer import layout_of
 from tests.project.shape_comments import Sizes, shape_faults
-from transduce import build_model
-from transduce.config.schema import ModelConfig
-from transduce.models.attention_maps import attention_maps
+from transduce.models.attention import attention_of
+from transduce.models.transformer.settings import TransformerConfig
+from transduce.text.special_ids import EOS_ID
+from transduce.text.tokenizer import Tokenizer
 
 PACKAGE = Path(transduce.__file__).parent
 SOURCES = {
     path: path.read_text(encoding="utf-8")
-    for room in ("nn", "models")
-    for path in sorted((PACKAGE / room).glob("*.py"))
-    if not path.name.endswith("kernels.py")  # which need a CUDA device
+    for folder in ("nn", "models", "models/transformer")  # kernels need a CUDA device
+    for path in sorted((PACKAGE / folder).glob("*.py"))
 }
 
 # All different, so that no two names can be mistaken for one another.
 SHAPE = {"N": 2, "h": 4, "d_k": 6, "d_v": 8, "d_model": 10, "d_ff": 12, "V": 23}
 LENGTHS = {"max_steps": 11, "max_positions": 32}
 BATCH = {"S": 7, "T": 9}
+TOKENIZER = Tokenizer.learn(
+    [" ".join(f"w{n}" for n in range(19))], kind="whitespace", vocab_size=SHAPE["V"]
+)
+SEARCH = {"k": 3, "reach": 2}
 
 
 def sizes(path: Path) -> Sizes:
-    """In `models` the names are the batch's; the parts in `nn` are called with more than it.
+    """In `models` the names are the batch's; the parts in `nn` are called with other lengths too.
 
-    A search calls them with k queries a sentence and k keys for each position that it looks at.
+    A search calls them with k queries a sentence and k keys for each position up to `reach`.
     """
-    always = {name: {size} for name, size in (SHAPE | LENGTHS | BATCH).items()} | {"B": {5, 1}}
-    if path.parent.name == "models":
-        return always | {"k": {3}, "reach": {2}}
+    always = {name: {size} for name, size in (SHAPE | LENGTHS | BATCH | SEARCH).items()} | {
+        "B": {5, 1}
+    }
+    if path.is_relative_to(PACKAGE / "models"):
+        return always
     return always | {"S": {7, 9, 3, 6}, "T": {7, 9, 3, 1}}
 
 
@@ -43,7 +49,7 @@ def run() -> None:
     src = random_ids([7, 3, 5, 1, 7], seed=1)
     tgt = random_ids([9, 2, 4, 9, 1], seed=2)
     for positions in ("sinusoidal", "learned"):
-        config = ModelConfig.model_validate(
+        config = TransformerConfig.model_validate(
             {
                 "vocab_size": 23,
                 "n_layers": 2,
@@ -56,11 +62,12 @@ def run() -> None:
                 "max_positions": 32,
             }
         )
-        model = build_model(config)
+        model = transformer(config)
         model(src, tgt)
         layout = layout_of([4, 3], [7, 2], rest=0)
         model.decode_states(model.encode(src[:1], layout), tgt[:1], layout)
-        attention_maps(model, src, tgt)
+        attention_of(model, TOKENIZER, [4] * 6, [*[5] * 8, EOS_ID])
+        model.attention_maps(src, tgt)
         state = model.start(model.encode(src), hypotheses=3, max_steps=11)
         for step in range(2):
             last_ids = tgt[:, step, None].expand(5, 3)
@@ -77,16 +84,16 @@ def test_every_shape_comment_is_true() -> None:
     [
         ("nn/attention.py", "# [B, T, h*d_v]", "# [B, T, h*d_k]"),
         ("nn/attention.py", "# [B, h, T, S]", "# [B, h, S, T]"),
-        ("nn/attention.py", "# [T, T]", "# [T, T, T]"),
+        ("nn/masks.py", "# [T, T]", "# [T, T, T]"),
         ("nn/feed_forward.py", "# [B, T, d_ff]", "# [B, T, d_model]"),
         ("nn/feed_forward.py", "# [B, T, ", "# [T, B, "),
         ("nn/feed_forward.py", "# [B, T, d_ff]", "# [B, T, d_ff] inside"),
         ("nn/positions.py", "# [max_positions, d_model]", "# [d_model, max_positions]"),
         ("nn/embedding.py", "# [B, T, V]", "# [B, V, T]"),
-        ("models/transformer.py", "# [B, T, V]", "# [B, S, V]"),
-        ("models/transformer.py", "# [B, k, d_model]", "# [B, 1, d_model]"),
-        ("models/transformer_state.py", "# [N, B, h, S, d_k]", "# [N, B*k, h, S, d_v]"),
-        ("models/transformer_state.py", "# [B, 1, k, reach*k]", "# [B, k, 1, reach*k]"),
+        ("nn/step_state.py", "# [B, h, max_steps, k, d_k]", "# [B, h, k, max_steps, d_v]"),
+        ("nn/step_state.py", "# [B, 1, k, reach*k]", "# [B, k, 1, reach*k]"),
+        ("models/transformer/model.py", "# [B, T, V]", "# [B, S, V]"),
+        ("models/transformer/model.py", "# [B, k, d_model]", "# [B, 1, d_model]"),
         ("models/base.py", "# [B, S, d_model]", "# [S, B, d_model]"),
     ],
 )

@@ -7,12 +7,12 @@ import pytest
 from fastapi.testclient import TestClient
 
 import transduce
-from tests.decoding.likely import random_model, saved
-from transduce.decoding.translator import Translator
+from tests.translation.likely import random_model, saved
 from transduce.serving.app import make_app
-from transduce.serving.languages import Pair
+from transduce.serving.languages import LanguagePair
+from transduce.translation.translator import Translator
 
-EN_DE = Pair("en", "de")
+EN_DE = LanguagePair("en", "de")
 
 
 @pytest.fixture(scope="session")

@@ -1,18 +1,18 @@
-"""Translators that tests can hold: what a server does does not depend on what they say."""
+"""Fake translators that tests can pause, and a running batcher."""
 
 import asyncio
 import threading
 from collections.abc import Sequence
 from typing import Any, cast
 
-from transduce.decoding.options import Alternative, Options, Translation
-from transduce.decoding.stop import go_on
-from transduce.decoding.translator import Translator
-from transduce.serving.batcher import Batcher, Done, Kind
+from transduce.search.cancel import raise_if_cancelled
+from transduce.serving.batcher import Batcher, BatchKey, FinishedBatch
+from transduce.translation.options import Alternative, Options, Translation
+from transduce.translation.translator import Translator
 
 
 class Shouting:
-    """Answers in capitals; waits at its gate, step by step as a search does."""
+    """Translates to capitals; waits at its gate, and can be cancelled there, as a search can."""
 
     def __init__(self) -> None:
         self.batches: list[list[str]] = []
@@ -27,7 +27,7 @@ class Shouting:
         self.batches.append(list(lines))
         self.began.release()
         while not self.gate.wait(0.005):
-            go_on()
+            raise_if_cancelled()
         if "fault" in lines:
             raise RuntimeError("a fault")
         return [_shouted(line, options) for line in lines]
@@ -44,17 +44,17 @@ def as_translator(fake: object) -> Translator:
     return cast(Translator, fake)
 
 
-def kind_of(fake: Shouting, **options: Any) -> Kind:
-    return Kind("xx-yy", as_translator(fake), Options(**options))
+def key_of(fake: Shouting, **options: Any) -> BatchKey:
+    return BatchKey("xx-yy", as_translator(fake), Options(**options))
 
 
 class Running:
-    """A batcher at work, and what it tells."""
+    """A running batcher, and the batches that it has reported."""
 
     def __init__(self, *, max_queue: int = 100, max_batch: int = 64) -> None:
-        self.told: list[Done] = []
+        self.finished: list[FinishedBatch] = []
         self.batcher = Batcher(
-            max_queue=max_queue, max_batch=max_batch, wait_s=0.001, tell=self.told.append
+            max_queue=max_queue, max_batch=max_batch, wait_s=0.001, on_batch=self.finished.append
         )
 
     async def __aenter__(self) -> "Running":
@@ -64,12 +64,12 @@ class Running:
     async def __aexit__(self, *_: object) -> None:
         await self.batcher.close()
 
-    def ask(self, kind: Kind, *lines: str) -> "asyncio.Task[list[Translation]]":
+    def ask(self, key: BatchKey, *lines: str) -> "asyncio.Task[list[Translation]]":
         return asyncio.create_task(
-            self.batcher.translate(kind, lines, [1] * len(lines), deadline_s=60)
+            self.batcher.translate(key, lines, [1] * len(lines), deadline_s=60)
         )
 
 
 async def reached(semaphore: threading.Semaphore) -> None:
-    """Wait, as long as it takes, without holding up the event loop."""
+    """Wait for a semaphore without blocking the event loop."""
     await asyncio.to_thread(semaphore.acquire)

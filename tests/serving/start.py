@@ -1,4 +1,4 @@
-"""A server in a process of its own: its translator can be held, and its limits are short.
+"""A server in its own process: its translator can be paused, and its time limits are short.
 
     python -m tests.serving.start FILE
 
@@ -11,16 +11,16 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.serving.fakes import Shouting, as_translator
-from transduce.decoding.options import Options, Translation
-from transduce.decoding.stop import go_on
+from transduce.search.cancel import raise_if_cancelled
 from transduce.serving.app import make_app
-from transduce.serving.languages import Pair
+from transduce.serving.languages import LanguagePair
 from transduce.serving.limits import Limits
 from transduce.serving.server import listen, serve
+from transduce.translation.options import Options, Translation
 
 
 class Holding(Shouting):
-    """Translates what has the word `hold` only when there is a file."""
+    """Translates lines with the word `hold` only once a file exists."""
 
     def __init__(self, file: Path) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Holding(Shouting):
 
     def translate(self, lines: Sequence[str], options: Options) -> list[Translation]:
         while any("hold" in line for line in lines) and not self._file.exists():
-            go_on()
+            raise_if_cancelled()
             time.sleep(0.01)
         return super().translate(lines, options)
 
@@ -36,7 +36,9 @@ class Holding(Shouting):
 def main() -> None:
     limits = Limits(body_s=0.3, head_s=0.3, max_body_bytes=10_000)
     app = make_app(
-        {Pair("en", "de"): as_translator(Holding(Path(sys.argv[1])))}, version="1", limits=limits
+        {LanguagePair("en", "de"): as_translator(Holding(Path(sys.argv[1])))},
+        version="1",
+        limits=limits,
     )
     listening = listen("127.0.0.1", 0)
 

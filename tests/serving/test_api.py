@@ -1,4 +1,4 @@
-"""The server's own protocol: what it answers is what the translator says."""
+"""Our own API: its responses are what the translator returns."""
 
 import base64
 import json
@@ -9,29 +9,29 @@ import numpy as np
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.decoding.likely import sentences
 from tests.serving.conftest import EN_DE
 from tests.serving.fakes import Shouting, as_translator
+from tests.translation.likely import sentences
 from transduce.analysis.alignment import alignment
-from transduce.decoding.options import Options
-from transduce.decoding.translator import Translator
 from transduce.serving.app import make_app
 from transduce.serving.keys import Keys
-from transduce.serving.languages import Pair
+from transduce.serving.languages import LanguagePair
 from transduce.serving.limits import Limits
+from transduce.translation.options import Options
+from transduce.translation.translator import Translator
 
 SENTENCES = list(sentences(8))
 LONG = "The old king gives his daughter a book. " * 3
 
 
-def lines_of(client: TestClient, **question: Any) -> list[dict[str, Any]]:
-    response = client.post("/v1/translate", json=question)
+def lines_of(client: TestClient, **body: Any) -> list[dict[str, Any]]:
+    response = client.post("/v1/translate", json=body)
     assert response.status_code == 200, response.text
     lines: list[dict[str, Any]] = response.json()["translations"][0]["lines"]
     return lines
 
 
-def test_many_clients_at_once_get_what_the_translator_says_to_each(
+def test_concurrent_clients_get_what_the_translator_returns_for_each(
     client: TestClient, translator: Translator
 ) -> None:
     def ask(text: str) -> str:
@@ -70,19 +70,19 @@ def test_alignment_and_attention_are_those_of_the_translator(
             assert np.allclose(weights.sum(axis=-1), 1, atol=1e-3)
 
 
-def test_what_was_not_asked_for_is_not_there(client: TestClient) -> None:
+def test_fields_that_were_not_asked_for_are_absent(client: TestClient) -> None:
     [line] = lines_of(client, text=SENTENCES[0])
     assert not {"alignment", "attention"} & set(line)
 
 
-def test_blank_lines_and_line_ends_stay(client: TestClient, translator: Translator) -> None:
+def test_blank_lines_and_line_ends_are_kept(client: TestClient, translator: Translator) -> None:
     text = f"{SENTENCES[0]}\r\n\r\n  \n{SENTENCES[1]}\n"
     answer = client.post("/v1/translate", json={"text": text}).json()
     first, second = (one.text for one in translator.translate(SENTENCES[:2]))
     assert answer["translations"][0]["text"] == f"{first}\r\n\r\n\n{second}\n"
 
 
-def test_a_document_comes_line_by_line_however_long_it_is(
+def test_a_document_of_any_length_is_streamed_line_by_line(
     client: TestClient, translator: Translator
 ) -> None:
     document = "\n".join([*SENTENCES, "", *SENTENCES * 3])
@@ -93,7 +93,7 @@ def test_a_document_comes_line_by_line_however_long_it_is(
     assert response.headers["content-type"] == "application/x-ndjson"
 
 
-def test_a_document_waits_for_room_instead_of_breaking_off() -> None:
+def test_a_document_waits_for_capacity_instead_of_failing() -> None:
     limits = Limits(max_queue=40, max_sentences=40)
     fake = Shouting()
     with TestClient(make_app({EN_DE: as_translator(fake)}, version="1", limits=limits)) as client:
@@ -111,7 +111,7 @@ def test_a_document_waits_for_room_instead_of_breaking_off() -> None:
     assert all(one in ([], document.upper().split("\n")) for one in found)
 
 
-def test_a_fault_in_the_midst_of_a_stream_is_its_last_row() -> None:
+def test_an_error_within_a_stream_is_its_last_row() -> None:
     limits = Limits(deadline_s=0.2)
     fake = Shouting()
     with TestClient(make_app({EN_DE: as_translator(fake)}, version="1", limits=limits)) as client:
@@ -129,7 +129,7 @@ def test_a_fault_in_the_midst_of_a_stream_is_its_last_row() -> None:
     assert "0.2 s" in rows[-1]["error"]
 
 
-def test_who_is_late_because_of_others_is_told_to_come_again() -> None:
+def test_a_request_delayed_by_others_may_be_tried_again() -> None:
     fake = Shouting()
     app = make_app({EN_DE: as_translator(fake)}, version="1", limits=Limits(deadline_s=1.5))
     with TestClient(app) as client, ThreadPoolExecutor(3) as threads:
@@ -142,26 +142,26 @@ def test_who_is_late_because_of_others_is_told_to_come_again() -> None:
         fake.gate.clear()
         first = ask("a")
         fake.began.acquire()
-        others = [ask("b"), ask("c")]  # they wait for it until it is given up
+        others = [ask("b"), ask("c")]  # they wait for it until it is cancelled
         assert first.result().status_code == 413
         for other in others:
             assert other.result().status_code == 429
             assert int(other.result().headers["Retry-After"]) >= 1
 
 
-def test_what_is_not_done_by_the_deadline_is_given_up() -> None:
+def test_a_request_is_cancelled_at_the_deadline() -> None:
     fake = Shouting()
     fake.gate.clear()
     app = make_app({EN_DE: as_translator(fake)}, version="1", limits=Limits(deadline_s=0.1))
     with TestClient(app) as client:
         response = client.post("/v1/translate", json={"text": "a"})
         assert response.status_code == 413
-        assert "not done within 0.1 s, and given up" in response.json()["error"]
-    # It has ended, though the gate is closed: the work was cancelled.
+        assert "not finished within 0.1 s" in response.json()["error"]
+    # The application has closed although the gate is closed: the batch was cancelled.
 
 
 @pytest.mark.parametrize(
-    ("question", "status", "said"),
+    ("body", "status", "message"),
     [
         ({"text": "a", "n_best": 9}, 422, "n_best"),
         ({"text": "a", "n_best": 3, "beam": 2}, 422, "wider beam"),
@@ -177,22 +177,22 @@ def test_what_is_not_done_by_the_deadline_is_given_up() -> None:
         ({"text": "a", "source": "fr", "target": "de"}, 400, "en-de"),
     ],
 )
-def test_what_is_refused_is_told_in_one_line(
-    client: TestClient, question: dict[str, Any], status: int, said: str
+def test_a_refusal_is_one_line(
+    client: TestClient, body: dict[str, Any], status: int, message: str
 ) -> None:
-    response = client.post("/v1/translate", json=question)
+    response = client.post("/v1/translate", json=body)
     assert response.status_code == status
     assert set(response.json()) == {"error"}
-    assert said in response.json()["error"]
+    assert message in response.json()["error"]
     assert "\n" not in response.json()["error"]
 
 
-def test_of_several_models_the_languages_choose() -> None:
+def test_the_languages_choose_among_several_models() -> None:
     shouting, other = Shouting(), Shouting()
     pairs = {
         EN_DE: as_translator(shouting),
-        Pair("en", "fr"): as_translator(other),
-        Pair("de", "fr"): as_translator(other),
+        LanguagePair("en", "fr"): as_translator(other),
+        LanguagePair("de", "fr"): as_translator(other),
     }
     with TestClient(make_app(pairs, version="1")) as client:
 
@@ -201,8 +201,8 @@ def test_of_several_models_the_languages_choose() -> None:
 
         assert (ask(target="de")["source"], len(other.batches)) == ("en", 0)
         assert (ask(source="de")["target"], len(shouting.batches)) == ("fr", 1)
-        assert "the source is unclear" in ask(target="fr")["error"]
-        assert "the target is unclear" in ask(source="en")["error"]
+        assert "the source is ambiguous" in ask(target="fr")["error"]
+        assert "the target is ambiguous" in ask(source="en")["error"]
         listed = client.get("/v1/models").json()["pairs"]
         assert [(one["source"], one["target_name"]) for one in listed] == [
             ("de", "French"),
@@ -211,7 +211,7 @@ def test_of_several_models_the_languages_choose() -> None:
         ]
 
 
-def test_with_keys_nobody_translates_without_one() -> None:
+def test_with_keys_every_request_needs_one() -> None:
     app = make_app({EN_DE: as_translator(Shouting())}, version="1", keys=Keys(["sesame", "other"]))
     with TestClient(app) as client:
         for path, body in (

@@ -1,21 +1,21 @@
-"""Jobs of many are translated together, bounded, and given up when nobody waits for them."""
+"""Jobs of many clients are batched, bounded, and cancelled when no client waits for them."""
 
 import asyncio
 
 import pytest
 
-from tests.serving.fakes import Running, Shouting, kind_of, reached
+from tests.serving.fakes import Running, Shouting, key_of, reached
 from transduce.serving.refusal import Refused
 
 
-def test_what_comes_while_a_batch_runs_makes_up_the_next_one() -> None:
+def test_requests_that_arrive_during_a_batch_form_the_next_one() -> None:
     async def run() -> list[list[str]]:
         fake = Shouting()
         fake.gate.clear()
         async with Running(max_batch=4) as running:
-            first = running.ask(kind_of(fake), "a")
+            first = running.ask(key_of(fake), "a")
             await reached(fake.began)
-            others = [running.ask(kind_of(fake), letter) for letter in "bcdefg"]
+            others = [running.ask(key_of(fake), letter) for letter in "bcdefg"]
             await asyncio.sleep(0)
             fake.gate.set()
             found = await asyncio.gather(first, *others)
@@ -25,15 +25,15 @@ def test_what_comes_while_a_batch_runs_makes_up_the_next_one() -> None:
     assert asyncio.run(run()) == [["a"], ["b", "c", "d", "e"], ["f", "g"]]
 
 
-def test_only_what_is_asked_in_the_same_way_is_translated_together() -> None:
+def test_only_requests_with_the_same_options_share_a_batch() -> None:
     async def run() -> list[list[str]]:
         fake, other = Shouting(), Shouting()
         fake.gate.clear()
         async with Running() as running:
-            tasks = [running.ask(kind_of(fake), "first")]
+            tasks = [running.ask(key_of(fake), "first")]
             await reached(fake.began)
-            tasks += [running.ask(kind_of(fake), "a"), running.ask(kind_of(fake, n_best=2), "b")]
-            tasks += [running.ask(kind_of(fake), "c"), running.ask(kind_of(other), "d")]
+            tasks += [running.ask(key_of(fake), "a"), running.ask(key_of(fake, n_best=2), "b")]
+            tasks += [running.ask(key_of(fake), "c"), running.ask(key_of(other), "d")]
             await asyncio.sleep(0)
             fake.gate.set()
             await asyncio.gather(*tasks)
@@ -42,18 +42,18 @@ def test_only_what_is_asked_in_the_same_way_is_translated_together() -> None:
     assert asyncio.run(run()) == [["first"], ["a", "c"], ["b"], ["d"]]
 
 
-def test_a_full_queue_refuses_at_once_and_says_when_to_come_again() -> None:
+def test_a_full_queue_refuses_at_once_and_says_when_to_try_again() -> None:
     async def run() -> None:
         fake = Shouting()
         fake.gate.clear()
         async with Running(max_queue=3) as running:
-            taken = running.ask(kind_of(fake), "a", "b")
+            taken = running.ask(key_of(fake), "a", "b")
             await reached(fake.began)
             with pytest.raises(Refused) as refused:
-                await running.ask(kind_of(fake), "c", "d")
+                await running.ask(key_of(fake), "c", "d")
             assert refused.value.status == 429
             assert int(refused.value.headers["Retry-After"]) >= 1
-            last = running.ask(kind_of(fake), "c")
+            last = running.ask(key_of(fake), "c")
             await asyncio.sleep(0)
             fake.gate.set()
             await asyncio.gather(taken, last)
@@ -62,20 +62,20 @@ def test_a_full_queue_refuses_at_once_and_says_when_to_come_again() -> None:
     asyncio.run(run())
 
 
-def test_a_cancelled_job_leaves_the_queue_and_its_room() -> None:
+def test_a_cancelled_job_leaves_the_queue_and_releases_its_capacity() -> None:
     async def run() -> list[list[str]]:
         fake = Shouting()
         fake.gate.clear()
         async with Running(max_queue=2) as running:
-            first = running.ask(kind_of(fake), "a")
+            first = running.ask(key_of(fake), "a")
             await reached(fake.began)
-            for _ in range(20):  # each takes the room that the one before has left
-                leaving = running.ask(kind_of(fake), "gone")
+            for _ in range(20):  # each takes the capacity that the one before has released
+                leaving = running.ask(key_of(fake), "gone")
                 await asyncio.sleep(0)
                 leaving.cancel()
                 await asyncio.wait({leaving})
                 await asyncio.sleep(0)
-            last = running.ask(kind_of(fake), "z")
+            last = running.ask(key_of(fake), "z")
             await asyncio.sleep(0)
             fake.gate.set()
             await asyncio.gather(first, last)
@@ -84,29 +84,29 @@ def test_a_cancelled_job_leaves_the_queue_and_its_room() -> None:
     assert asyncio.run(run()) == [["a"], ["z"]]
 
 
-def test_a_batch_that_nobody_waits_for_stops_at_its_next_step() -> None:
+def test_a_batch_without_clients_is_cancelled_at_its_next_step() -> None:
     async def run() -> None:
         fake = Shouting()
-        fake.gate.clear()  # and it stays closed: the search would never end
+        fake.gate.clear()  # and it stays closed: only cancelling ends the search
         async with Running() as running:
-            both = [running.ask(kind_of(fake), "a"), running.ask(kind_of(fake), "b")]
+            both = [running.ask(key_of(fake), "a"), running.ask(key_of(fake), "b")]
             await reached(fake.began)
             for task in both:
                 task.cancel()
             await asyncio.wait(both)
-        assert [done.was_stopped for done in running.told if done.was_stopped]
+        assert [batch.was_cancelled for batch in running.finished if batch.was_cancelled]
 
     asyncio.run(run())
 
 
-def test_a_batch_goes_on_for_the_one_who_stays() -> None:
+def test_a_batch_goes_on_for_the_client_that_stays() -> None:
     async def run() -> None:
         fake = Shouting()
         fake.gate.clear()
         async with Running() as running:
-            running.ask(kind_of(fake), "hold")
+            running.ask(key_of(fake), "hold")
             await reached(fake.began)
-            leaving, staying = running.ask(kind_of(fake), "a"), running.ask(kind_of(fake), "b")
+            leaving, staying = running.ask(key_of(fake), "a"), running.ask(key_of(fake), "b")
             await asyncio.sleep(0)
             fake.gate.set()
             await reached(fake.began)
@@ -117,14 +117,14 @@ def test_a_batch_goes_on_for_the_one_who_stays() -> None:
     asyncio.run(run())
 
 
-def test_only_the_culprit_fails() -> None:
+def test_only_the_faulty_line_fails() -> None:
     async def run() -> None:
         fake = Shouting()
         fake.gate.clear()
         async with Running() as running:
-            running.ask(kind_of(fake), "hold")
+            running.ask(key_of(fake), "hold")
             await reached(fake.began)
-            good, bad = running.ask(kind_of(fake), "good"), running.ask(kind_of(fake), "fault")
+            good, bad = running.ask(key_of(fake), "good"), running.ask(key_of(fake), "fault")
             await asyncio.sleep(0)
             fake.gate.set()
             assert [one.text for one in await good] == ["GOOD"]
@@ -134,12 +134,12 @@ def test_only_the_culprit_fails() -> None:
     asyncio.run(run())
 
 
-def test_closing_finishes_what_was_taken() -> None:
+def test_closing_finishes_all_queued_jobs() -> None:
     async def run() -> None:
         fake = Shouting()
         fake.gate.clear()
         async with Running() as running:
-            taken = [running.ask(kind_of(fake), letter) for letter in "abc"]
+            taken = [running.ask(key_of(fake), letter) for letter in "abc"]
             await reached(fake.began)
             asyncio.get_running_loop().call_later(0.01, fake.gate.set)
         assert [one.text for task in taken for one in await task] == list("ABC")

@@ -1,4 +1,4 @@
-"""How `transduce serve` fails: before it serves, in one line."""
+"""`transduce serve` reports mistakes before it serves, in one line."""
 
 import socket
 import sys
@@ -24,9 +24,9 @@ def failed(
     patch.setattr(sys, "argv", ["transduce", "serve", "--port", "0", *arguments])
     with pytest.raises(SystemExit) as ended:
         main()
-    said = capture.readouterr().err
-    assert (ended.value.code, said.count("\n")) == (2, 1), said
-    return said
+    message = capture.readouterr().err
+    assert (ended.value.code, message.count("\n")) == (2, 1), message
+    return message
 
 
 def test_a_mistake_is_one_line_and_exit_code_2(
@@ -38,9 +38,9 @@ def test_a_mistake_is_one_line_and_exit_code_2(
 ) -> None:
     empty = tmp_path / "keys"
     empty.write_text("# none\n")
-    for arguments, said in (
-        ([str(folder)], f"say them, as in en-de={folder}"),
-        ([str(tmp_path)], "is no model"),
+    for arguments, message in (
+        ([str(folder)], f"name them, as in en-de={folder}"),
+        ([str(tmp_path)], "is not a model folder"),
         ([f"en-de={folder}", f"en-de={folder}"], "are both for en-de"),
         ([f"en-de={folder}", "--port", str(taken)], "Address already in use; choose another"),
         ([f"en-de={folder}", "--port", "99999"], "choose another --host or --port"),
@@ -48,7 +48,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(
         ([f"en-de={folder}", "--max-queue", "0"], "max_queue=0: use more than 0"),
         ([f"en-de={folder}", "--max-sentences", "2000"], "never fit into a queue of 1,000"),
     ):
-        assert said in failed(arguments, capfd, monkeypatch)
+        assert message in failed(arguments, capfd, monkeypatch)
 
 
 def test_without_its_packages_the_command_says_how_to_get_them(

@@ -1,4 +1,4 @@
-"""Whatever is sent: an answer, bounded work, and headers that protect who reads it."""
+"""Any request gets a response, within limits and with security headers."""
 
 import json
 import re
@@ -7,9 +7,9 @@ import pytest
 from fastapi.testclient import TestClient
 
 from tests.serving.conftest import EN_DE
-from transduce.decoding.translator import Translator
 from transduce.serving.app import make_app
 from transduce.serving.limits import Limits
+from transduce.translation.translator import Translator
 
 HOSTILE_TEXTS = [
     "\x00\x01\x02\x1b[31m\x7f",
@@ -86,7 +86,7 @@ def test_a_body_over_the_limit_is_refused_with_and_without_its_length(
             assert "100 bytes" in response.json()["error"]
 
 
-def test_every_answer_has_headers_that_protect(client: TestClient) -> None:
+def test_every_response_has_security_headers(client: TestClient) -> None:
     for response in (
         client.get("/"),
         client.get("/docs"),
@@ -119,7 +119,7 @@ def test_pages_have_no_script_of_their_own_and_load_nothing_from_elsewhere(
         assert "://" not in client.get(path).text
 
 
-def test_the_attention_page_is_for_our_frame_alone(client: TestClient) -> None:
+def test_only_our_own_page_may_frame_the_attention_page(client: TestClient) -> None:
     form = {"text": "The king sleeps.", "source": "en", "target": "de"}
     response = client.post("/attention", data=form)
     assert response.status_code == 200
@@ -128,10 +128,10 @@ def test_the_attention_page_is_for_our_frame_alone(client: TestClient) -> None:
     assert "The king sleeps." in response.text
     refused = client.post("/attention", data=form | {"text": " "})
     assert refused.status_code == 400
-    assert "nobody looks at anything" in refused.text
+    assert "there is no attention to show" in refused.text
 
 
-def test_other_sites_may_ask_only_where_they_are_named(
+def test_other_sites_may_call_only_if_they_are_named(
     translator: Translator, client: TestClient
 ) -> None:
     site = {"Origin": "https://site.example"}
@@ -144,7 +144,7 @@ def test_other_sites_may_ask_only_where_they_are_named(
         assert "access-control-allow-origin" not in other.headers
 
 
-def test_metrics_count_requests_and_sentences_and_tell_no_text(translator: Translator) -> None:
+def test_metrics_count_requests_and_sentences_and_contain_no_text(translator: Translator) -> None:
     with TestClient(make_app({EN_DE: translator}, version="1")) as client:
         client.post("/v1/translate", json={"text": "secret\nwords"})
         client.get("/nowhere/secret")

@@ -1,32 +1,32 @@
-"""Languages come from the command line, or from the names of the files a model has learnt from."""
+"""Languages come from the command line, or from the names of the training files."""
 
 import pytest
 
 from transduce.config.schema import Config
-from transduce.serving.languages import Pair, given_pair, learnt_pair, name_of
+from transduce.serving.languages import LanguagePair, name_of, parse_model_argument, training_pair
 
 
 @pytest.mark.parametrize(
     ("argument", "expected"),
     [
-        ("en-de=runs/a", (Pair("en", "de"), "runs/a")),
-        ("en-pt-BR=a=b", (Pair("en", "pt-BR"), "a=b")),
-        ("zh-Hans-en=x", (Pair("zh-Hans", "en"), "x")),
+        ("en-de=runs/a", (LanguagePair("en", "de"), "runs/a")),
+        ("en-pt-BR=a=b", (LanguagePair("en", "pt-BR"), "a=b")),
+        ("zh-Hans-en=x", (LanguagePair("zh-Hans", "en"), "x")),
         ("runs/en-de", (None, "runs/en-de")),
         ("runs/en-de=x", (None, "runs/en-de=x")),
     ],
 )
 def test_a_pair_may_stand_before_the_folder(
-    argument: str, expected: tuple[Pair | None, str]
+    argument: str, expected: tuple[LanguagePair | None, str]
 ) -> None:
-    assert given_pair(argument) == expected
+    assert parse_model_argument(argument) == expected
 
 
 @pytest.mark.parametrize(
     ("src", "tgt", "expected"),
     [
-        (["a/train.en"], ["a/train.de"], Pair("en", "de")),
-        (["x.en.gz", "y.en"], ["x.fr.zst", "y.fr"], Pair("en", "fr")),
+        (["a/train.en"], ["a/train.de"], LanguagePair("en", "de")),
+        (["x.en.gz", "y.en"], ["x.fr.zst", "y.fr"], LanguagePair("en", "fr")),
         (["train.txt"], ["train.de"], None),
         (["a.en", "b.de"], ["a.de", "b.en"], None),
         (["a.en"], ["b.en"], None),
@@ -35,10 +35,10 @@ def test_a_pair_may_stand_before_the_folder(
     ],
 )
 def test_a_pair_is_read_off_the_names_of_files(
-    src: list[str], tgt: list[str], expected: Pair | None
+    src: list[str], tgt: list[str], expected: LanguagePair | None
 ) -> None:
     config = Config.from_tree({"data": {"src": src, "tgt": tgt}})
-    assert learnt_pair(config) == expected
+    assert training_pair(config) == expected
 
 
 def test_languages_have_names() -> None:

@@ -1,4 +1,4 @@
-"""LibreTranslate's protocol, as its clients speak it."""
+"""LibreTranslate's API, as its clients use it."""
 
 from typing import Any
 from urllib.parse import urlencode
@@ -6,9 +6,9 @@ from urllib.parse import urlencode
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.decoding.likely import sentences
-from transduce.decoding.options import Options
-from transduce.decoding.translator import Translator
+from tests.translation.likely import sentences
+from transduce.translation.options import Options
+from transduce.translation.translator import Translator
 
 FIRST, SECOND = sentences(2)
 FORM = "application/x-www-form-urlencoded"
@@ -55,7 +55,7 @@ def test_alternatives_follow_the_best(client: TestClient, translator: Translator
     assert (answer["translatedText"], answer["alternatives"]) == (best, others)
 
 
-def test_a_language_is_never_said_to_be_detected(client: TestClient) -> None:
+def test_no_language_is_reported_as_detected(client: TestClient) -> None:
     not_detected = {"language": "en", "confidence": 0}
     assert client.post("/detect", json={"q": "Wer weiß?"}).json() == [not_detected]
     body = {"q": FIRST, "source": "auto", "target": "de"}
@@ -65,7 +65,7 @@ def test_a_language_is_never_said_to_be_detected(client: TestClient) -> None:
 
 
 @pytest.mark.parametrize(
-    ("body", "said"),
+    ("body", "message"),
     [
         ({"q": FIRST, "source": "en"}, "target"),
         ({"q": FIRST, "source": "en", "target": "fr"}, "en-de"),
@@ -75,14 +75,14 @@ def test_a_language_is_never_said_to_be_detected(client: TestClient) -> None:
         ([1], "object"),
     ],
 )
-def test_a_mistake_is_400_with_their_error(client: TestClient, body: object, said: str) -> None:
+def test_a_mistake_is_400_with_their_error(client: TestClient, body: object, message: str) -> None:
     response = client.post("/translate", json=body)
     assert response.status_code == 400
     assert list(response.json()) == ["error"]
-    assert said in response.json()["error"]
+    assert message in response.json()["error"]
 
 
-def test_what_frontends_ask_for(client: TestClient) -> None:
+def test_frontends_get_languages_health_and_settings(client: TestClient) -> None:
     languages = [{"code": "en", "name": "English", "targets": ["de"]}]
     assert client.get("/languages").json() == languages
     assert client.get("/health").json() == {"status": "ok"}

@@ -1,4 +1,4 @@
-"""The server in a process of its own: slow and vanishing clients, and how it ends."""
+"""The server in its own process: slow and disconnecting clients, and shutdown."""
 
 import http.client
 import json
@@ -24,13 +24,13 @@ def started(command: list[str]) -> Iterator[tuple[subprocess.Popen[str], int]]:
     process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
     assert process.stderr is not None
     try:
-        said = ""
-        for said in process.stderr:
-            if said.startswith("serving"):
+        message = ""
+        for message in process.stderr:
+            if message.startswith("serving"):
                 break
         else:
-            pytest.fail(f"it did not start: {said}")
-        yield process, int(said.split(" (")[0].rpartition(":")[2])
+            pytest.fail(f"it did not start: {message}")
+        yield process, int(message.split(" (")[0].rpartition(":")[2])
     finally:
         process.kill()
         process.wait()
@@ -55,7 +55,7 @@ def post(port: int, text: str) -> tuple[int, dict[str, object]]:
 
 
 def raw(port: int, sent: str) -> bytes:
-    """Send this and nothing more; return all that comes until the server closes."""
+    """Send this and nothing more; return all that is received until the server closes."""
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.sendall(sent.encode())
         received = b""
@@ -96,19 +96,21 @@ def test_a_connection_without_a_whole_request_is_closed(port: int, sent: str) ->
     assert received.count(b"HTTP/1.1") == sent.count("health")
 
 
-def test_when_the_client_goes_the_work_stops(port: int) -> None:
+def test_a_disconnected_request_is_cancelled(port: int) -> None:
     body = json.dumps({"text": "hold"})
     with socket.create_connection(("127.0.0.1", port)) as connection:
         connection.sendall(f"{HEAD}Content-Length: {len(body)}\r\n\r\n{body}".encode())
         while metric(port, "transduce_queue_sentences") == 0:
             time.sleep(0.01)
-    _, answer = post(port, "next")  # it would wait for the other for ever
+    _, answer = post(port, "next")  # it would wait for the other one forever
     assert answer["translations"][0]["text"] == "NEXT"  # type: ignore[index]
     assert metric(port, "transduce_batches_stopped_total") == 1
     assert metric(port, "transduce_requests_abandoned_total") == 1
 
 
-def test_after_sigterm_what_was_taken_is_answered_and_no_more_is_taken(tmp_path: Path) -> None:
+def test_after_sigterm_accepted_requests_are_answered_and_no_more_are_accepted(
+    tmp_path: Path,
+) -> None:
     file = tmp_path / "go"
     with started([*START, str(file)]) as (process, port), ThreadPoolExecutor(12) as clients:
         texts = [f"hold {letter}" for letter in "abcdefghijkl"]
@@ -125,7 +127,7 @@ def test_after_sigterm_what_was_taken_is_answered_and_no_more_is_taken(tmp_path:
         assert process.wait() == 0
 
 
-def test_more_files_are_allowed_than_a_system_gives_by_itself(tmp_path: Path) -> None:
+def test_the_limit_on_open_files_is_raised(tmp_path: Path) -> None:
     few = (
         "import resource, runpy; limits = resource.getrlimit(resource.RLIMIT_NOFILE); "
         "resource.setrlimit(resource.RLIMIT_NOFILE, (64, limits[1])); "

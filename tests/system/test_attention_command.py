@@ -1,18 +1,16 @@
-"""`transduce attention`: the real command in a process of its own, on a tiny random model."""
+"""`transduce attention` on a tiny random model."""
 
-import os
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 from matplotlib.image import imread
 
 import transduce
-from tests.decoding.likely import random_model, saved, sentences
-from transduce.decoding.answer import Answer
-from transduce.decoding.attention import attention_between, attention_of
+from tests.command import Command
+from tests.translation.likely import random_model, saved, sentences
 from transduce.errors import InputError
+from transduce.models.attention import attention_between, attention_of
+from transduce.text.special_ids import EOS_ID
 
 TEXT, OTHER = sentences(2)
 
@@ -22,59 +20,41 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return saved(tmp_path_factory.mktemp("models") / "one", random_model(seed=5, max_positions=40))
 
 
-def run(
-    *arguments: str | Path, folder: Path, given: str | None = None
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "transduce", "attention", *map(str, arguments)],
-        cwd=folder,
-        input=given,
-        capture_output=True,
-        encoding="utf-8",
-        check=False,
-        env=os.environ | {"COLUMNS": "80"},  # noqa: TID251 - the tests pass their own on
-    )
-
-
-def fails(result: subprocess.CompletedProcess[str], message: str) -> None:
-    assert result.returncode == 2
-    assert result.stdout == ""
-    assert result.stderr.startswith("transduce: ")
-    assert result.stderr.count("\n") == 1
-    assert message in result.stderr
-
-
 def links(line: str) -> tuple[str, str, list[tuple[int, int]]]:
     source, translation, found = line.split(" ||| ")
     pairs = (pair.split("-") for pair in found.split())
     return source, translation, [(int(src), int(tgt)) for src, tgt in pairs]
 
 
-def test_the_page_is_written_here_and_it_says_so(model: Path, tmp_path: Path) -> None:
-    result = run(model, TEXT, folder=tmp_path)
-    assert result.returncode == 0
-    assert result.stdout == "wrote attention.html: open it in a browser\n"
+def test_the_page_is_written_here_and_it_says_so(
+    model: Path, tmp_path: Path, command: Command
+) -> None:
+    result = command("attention", model, TEXT, folder=tmp_path)
+    assert result.code == 0, result.err
+    assert result.out == "wrote attention.html: open it in a browser\n"
     page = (tmp_path / "attention.html").read_text(encoding="utf-8")
     assert page.startswith("<!doctype html>")
     assert page.endswith("</html>\n")
     assert [path.name for path in tmp_path.iterdir()] == ["attention.html"]
 
 
-def test_the_page_and_the_picture_of_a_given_translation(model: Path, tmp_path: Path) -> None:
+def test_the_page_and_the_picture_of_a_given_translation(
+    model: Path, tmp_path: Path, command: Command
+) -> None:
     out, png = tmp_path / "page.html", tmp_path / "heads.png"
-    result = run(
-        model, TEXT, "--translation", "ein <b>Wort", "--out", out, "--png", png, folder=tmp_path
-    )
-    assert (result.returncode, result.stderr) == (0, "")
-    assert result.stdout.splitlines() == [f"wrote {png}", f"wrote {out}: open it in a browser"]
+    files = ("--out", out, "--png", png)
+    result = command("attention", model, TEXT, "--translation", "ein <b>Wort", *files)
+    assert (result.code, result.err) == (0, "")
+    assert result.out.splitlines() == [f"wrote {png}", f"wrote {out}: open it in a browser"]
     assert "ein &lt;b&gt;Wort" in out.read_text(encoding="utf-8")
     assert imread(png).ndim == 3
 
 
-def test_lines_of_standard_input_are_aligned(model: Path, tmp_path: Path) -> None:
-    result = run(model, "--align", folder=tmp_path, given=f"{TEXT}\n\n{OTHER}\n")
-    assert result.returncode == 0
-    first, blank, last = result.stdout.splitlines()
+def test_lines_of_standard_input_are_aligned(model: Path, tmp_path: Path, command: Command) -> None:
+    given = f"{TEXT}\n\n{OTHER}\n".encode()
+    result = command("attention", model, "--align", folder=tmp_path, given=given)
+    assert result.code == 0, result.err
+    first, blank, last = result.out.splitlines()
     assert blank == " |||  ||| "
     expected = transduce.load(model).translate([TEXT, OTHER])
     for line, translation in zip((first, last), expected, strict=True):
@@ -86,14 +66,12 @@ def test_lines_of_standard_input_are_aligned(model: Path, tmp_path: Path) -> Non
 
 
 def test_one_text_is_aligned_with_a_given_translation_by_a_chosen_head(
-    model: Path, tmp_path: Path
+    model: Path, command: Command
 ) -> None:
-    result = run(
-        model, TEXT, "--align", "--translation", "ein Wort", "--layer", "1", "--head", "2",
-        folder=tmp_path,
-    )  # fmt: skip
-    assert (result.returncode, result.stderr) == (0, "")
-    source, text, found = links(result.stdout.rstrip("\n"))
+    head = ("--layer", "1", "--head", "2")
+    result = command("attention", model, TEXT, "--align", "--translation", "ein Wort", *head)
+    assert (result.code, result.err) == (0, "")
+    source, text, found = links(result.out.rstrip("\n"))
     assert (source, text) == (TEXT, "ein Wort")
     assert [tgt for _, tgt in found] == [0, 1]
 
@@ -108,8 +86,8 @@ def test_one_text_is_aligned_with_a_given_translation_by_a_chosen_head(
         (("--align", "--translation", "x"), "give the text after the model"),
         (("a", "--layer", "1"), "--layer is for --align and --png"),
         (("a", "--head", "1"), "--head is for --align"),
-        (("a", "--align", "--head", "1"), "--head 1 of which layer? Add --layer"),
-        (("a", "--align", "--layer", "0"), "--layer 0: they count from 1"),
+        (("a", "--align", "--head", "1"), "--head 1 needs its layer: add --layer"),
+        (("a", "--align", "--layer", "0"), "--layer 0: layers and heads count from 1"),
         (
             ("a", "--align", "--translation", "x", "--layer", "7"),
             "layer 7: the model has layers 1 to 1",
@@ -120,16 +98,18 @@ def test_one_text_is_aligned_with_a_given_translation_by_a_chosen_head(
     ],
 )
 def test_a_mistake_is_one_line(
-    model: Path, tmp_path: Path, arguments: tuple[str, ...], message: str
+    model: Path, tmp_path: Path, arguments: tuple[str, ...], message: str, command: Command
 ) -> None:
-    fails(run(model, *arguments, folder=tmp_path, given="a\n"), message)
+    assert (
+        message in command("attention", model, *arguments, folder=tmp_path, given=b"a\n").mistake()
+    )
     assert not list(tmp_path.iterdir())
 
 
 def test_a_given_translation_is_read_as_if_it_were_the_models_own() -> None:
     loaded = random_model(seed=5, max_positions=40)
     src, tgt = loaded.tokenizer.encode_batch([TEXT, OTHER])
-    own = attention_of(loaded.model, loaded.tokenizer, src, Answer(tgt, 0.0, is_finished=True))
+    own = attention_of(loaded.model, loaded.tokenizer, src, [*tgt, EOS_ID])
     given = attention_between(loaded, f" {TEXT}\n", f"{OTHER} ")
     assert (given.source, given.read, given.target) == (own.source, own.read, own.target)
     assert (given.cross == own.cross).all()

@@ -1,6 +1,10 @@
-"""The real command, in a process of its own."""
+"""The command itself: help, mistakes, and output that cannot be written or read.
+
+What only an own process can show runs in one; the rest runs here, where torch is loaded.
+"""
 
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -8,14 +12,13 @@ from pathlib import Path
 import pytest
 
 import transduce
+from tests.command import Command
+from transduce.config.presets import all_presets
 
 
-def run(
-    *arguments: str, folder: Path | None = None, **environment: str
-) -> subprocess.CompletedProcess[str]:
+def run(*arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
         [sys.executable, "-m", "transduce", *arguments],
-        cwd=folder,
         capture_output=True,
         text=True,
         check=False,
@@ -30,31 +33,30 @@ def test_the_installed_command_is_the_module() -> None:
 
 
 @pytest.mark.parametrize("arguments", [(), ("--help",)])
-def test_help_names_every_command(arguments: tuple[str, ...]) -> None:
-    result = run(*arguments)
-    assert result.returncode == 0
-    assert all(f"  {command} " in result.stdout for command in ("describe", "presets", "data"))
+def test_help_names_every_command(arguments: tuple[str, ...], command: Command) -> None:
+    result = command(*arguments)
+    assert result.code == 0
+    assert all(f"  {name} " in result.out for name in ("describe", "presets", "data"))
 
 
-def test_describe_shows_the_exact_size_with_and_without_biases() -> None:
-    assert "total                          63,045,632 " in run("describe", "base").stdout
-    with_biases = run("describe", "base", "--set", "model.attention_bias=true").stdout
-    assert "total                          63,082,496 " in with_biases
-    assert "difference from base              +36,864 " in with_biases
+def test_describe_shows_the_exact_size_and_how_it_differs_from_base(command: Command) -> None:
+    shown = command("describe", "base", "--set", "model.attention_bias=true").out
+    assert re.search(r"^ *total +63,082,496 ", shown, re.MULTILINE)
+    assert re.search(r"^ *difference from base +\+36,864 ", shown, re.MULTILINE)
 
 
-def test_settings_printed_as_yaml_describe_the_same_model(tmp_path: Path) -> None:
-    path = tmp_path / "mine.yaml"
-    path.write_text(run("describe", "base_dk16", "--set", "model.norm=pre", "--yaml").stdout)
-    by_name = run("describe", "base_dk16", "--set", "model.norm=pre").stdout
-    assert run("describe", str(path)).stdout.split("\n\n")[1:] == by_name.split("\n\n")[1:]
+def test_settings_printed_as_yaml_describe_the_same_model(tmp_path: Path, command: Command) -> None:
+    path, changes = tmp_path / "mine.yaml", ("--set", "model.norm=pre", "--set", "model.d_k=16")
+    path.write_text(command("describe", "tiny", *changes, "--yaml").out, encoding="utf-8")
+    by_name = command("describe", "tiny", *changes).out
+    by_file = command("describe", path).out
+    assert by_file.split("\n\n")[1:] == by_name.split("\n\n")[1:]
 
 
-def test_presets_are_listed_whole_in_80_columns() -> None:
-    from transduce.config.presets import PRESETS
-
-    lines = run("presets").stdout.splitlines()
-    assert {line.split()[0] for line in lines if line.strip("─ ")} == {"preset", *PRESETS}
+def test_presets_are_listed_whole_in_80_columns(command: Command) -> None:
+    lines = command("presets").out.splitlines()
+    shown = {line.split()[0] for line in lines if line.strip("─ ")}
+    assert shown == {"model.kind=transformer", "preset", *all_presets()}
     assert max(len(line) for line in lines) <= 80
     assert not any("…" in line for line in lines)
 
@@ -77,14 +79,14 @@ def test_presets_are_listed_whole_in_80_columns() -> None:
     ],
 )
 def test_a_users_mistake_is_one_line_and_exit_code_2(
-    arguments: tuple[str, ...], message: str
+    arguments: tuple[str, ...], message: str, command: Command
 ) -> None:
-    result = run(*arguments)
-    assert result.returncode == 2
-    assert result.stdout == ""
-    assert result.stderr.startswith("transduce: ")
-    assert result.stderr.count("\n") == 1
-    assert message in result.stderr
+    assert message in command(*arguments).mistake()
+
+
+def test_a_mistake_ends_the_process_with_code_2() -> None:
+    result = run("describe", "bse")
+    assert (result.returncode, result.stdout, result.stderr.count("\n")) == (2, "", 1)
 
 
 @pytest.mark.parametrize(
@@ -97,15 +99,15 @@ def test_debug_shows_the_traceback(arguments: tuple[str, ...]) -> None:
     assert "ConfigError: no preset or file named 'bse'" in result.stderr
 
 
-def test_a_file_name_is_shown_as_it_is(tmp_path: Path) -> None:
+def test_a_file_name_is_shown_as_it_is(tmp_path: Path, command: Command) -> None:
     path = tmp_path / "[red]mine[bold].yaml"
     path.write_text("preset: tiny")
-    assert "[red]mine[bold].yaml" in run("describe", str(path), COLUMNS="500").stdout
+    assert "[red]mine[bold].yaml" in command("describe", path, env={"COLUMNS": "500"}).out
 
 
-def test_lengths_beyond_the_default_can_be_described() -> None:
-    result = run("describe", "tiny", "--set", "model.max_positions=4096", "--length", "2000")
-    assert result.returncode == 0
+def test_lengths_beyond_the_default_can_be_described(command: Command) -> None:
+    longer = ("--set", "model.max_positions=4096", "--length", "2000")
+    assert command("describe", "tiny", *longer).code == 0
 
 
 def test_a_full_disk_is_one_line() -> None:

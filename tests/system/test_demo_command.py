@@ -1,7 +1,12 @@
-"""`transduce demo` goes the whole way, and goes on where it was stopped."""
+"""`transduce demo` goes the whole way, and resumes where it was stopped."""
 
+import contextlib
+import os
 import shlex
+import shutil
 import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
@@ -10,32 +15,65 @@ from typer.testing import CliRunner
 from transduce.analysis import curves
 from transduce.cli import demo as module
 from transduce.cli.app import app
-from transduce.decoding.translator import load
+from transduce.translation.load import load
+
+
+@contextlib.contextmanager
+def small() -> Iterator[pytest.MonkeyPatch]:
+    """Take less text and fewer steps: how well it translates is not the question here."""
+    sizes = {"TRAIN": 300, "DEV": 8, "TEST": 12, "STEPS": 4, "QUICK_STEPS": 2}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in sizes.items():
+            patch.setattr(module, name, value)
+        patch.setattr(os, "cpu_count", lambda: 1)  # so little text needs no second process
+        yield patch
 
 
 @pytest.fixture(autouse=True)
-def small(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Take less text and fewer steps: what is learnt is not the question here."""
-    for name, value in {"TRAIN": 300, "DEV": 8, "TEST": 12, "STEPS": 4, "QUICK_STEPS": 2}.items():
-        monkeypatch.setattr(module, name, value)
-    monkeypatch.chdir(tmp_path)
+def _small(tmp_path: Path) -> Iterator[None]:
+    with small() as patch:
+        patch.chdir(tmp_path)
+        yield
 
 
-def test_the_demo_ends_with_a_model_pictures_and_what_to_do_next(tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["demo", "The small dog sleeps."])
+@pytest.fixture
+def without_pictures(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(curves, "available", lambda: False)
+
+
+@dataclass(frozen=True)
+class Demo:
+    """What a demo printed, and the folder in which it ran."""
+
+    folder: Path
+    out: str
+    err: str
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory: pytest.TempPathFactory) -> Demo:
+    folder = tmp_path_factory.mktemp("demo")
+    with small() as patch:
+        patch.chdir(folder)
+        result = CliRunner().invoke(app, ["demo", "The small dog sleeps."])
     assert result.exit_code == 0, result.output
-    assert "On 12 sentences that it has never seen: BLEU " in result.stdout
-    for phase in ("text", "training", "scoring", "pictures", "in all"):
-        assert f"[{phase}: " in result.stdout
-    assert "The small dog sleeps.\n  " in result.stdout
-    folder = tmp_path / "runs/demo"
+    return Demo(folder, result.stdout, result.stderr)
+
+
+def test_the_demo_ends_with_a_model_pictures_and_what_to_do_next(done: Demo) -> None:
+    assert "On 12 sentences that it has never seen: BLEU " in done.out
+    for phase in ("text", "training", "scoring", "pictures", "total"):
+        assert f"[{phase}: " in done.out
+    assert "The small dog sleeps.\n  " in done.out
+    folder = done.folder / "runs/demo"
     [translation] = load(folder / "model").translate(["The small dog sleeps."])
-    assert translation.text in result.stdout
+    assert translation.text in done.out
     assert (folder / "attention.html").read_text(encoding="utf-8").startswith("<!doctype html>")
     assert (folder / "attention.png").read_bytes().startswith(b"\x89PNG")
     assert (folder / "text/train.de").read_text(encoding="utf-8").count("\n") == 300
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_the_commands_it_ends_with_run() -> None:
     result = CliRunner().invoke(app, ["demo", "--out", "a folder", "--quick"])
     _, _, shown = result.stdout.partition("Next,")
@@ -50,23 +88,29 @@ def test_the_commands_it_ends_with_run() -> None:
         assert done.exit_code == 0, done.output
 
 
-def test_sentences_held_out_are_shown_below_each_score() -> None:
-    lines = CliRunner().invoke(app, ["demo"]).stderr.splitlines()
+def test_sentences_held_out_are_shown_below_each_score(done: Demo) -> None:
+    lines = done.err.splitlines()
     [score] = [number for number, line in enumerate(lines) if "dev loss" in line]
     shown = lines[score + 1 : score + 1 + 2 * module.SHOWN]
-    held_out = Path("runs/demo/text/dev.en").read_text(encoding="utf-8").splitlines()
+    held_out = (done.folder / "runs/demo/text/dev.en").read_text("utf-8").splitlines()
     assert [line.strip() for line in shown[::2]] == held_out[: module.SHOWN]
 
 
-def test_run_again_it_uses_the_model_that_is_there(tmp_path: Path) -> None:
-    first = CliRunner().invoke(app, ["demo"])
+@pytest.mark.usefixtures("without_pictures")
+def test_run_again_it_uses_the_model_that_is_there(done: Demo, tmp_path: Path) -> None:
+    shutil.copytree(done.folder, tmp_path, dirs_exist_ok=True)
     weights = tmp_path / "runs/demo/model/model.safetensors"
     before = weights.stat().st_mtime_ns
     quick = CliRunner().invoke(app, ["demo", "--quick"])
-    second = CliRunner().invoke(app, ["demo"])
-    assert (first.exit_code, quick.exit_code, second.exit_code) == (0, 0, 0)
+    again = CliRunner().invoke(app, ["demo"])
+    assert (quick.exit_code, again.exit_code) == (0, 0)
     assert weights.stat().st_mtime_ns == before
-    assert "is finished: nothing is left to do" in second.stderr
+    assert "is finished: nothing is left to do" in again.stderr
+
+
+def skip_phases(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("_train", "_score", "_draw", "_try"):
+        monkeypatch.setattr(module, name, lambda *_arguments, **_options: None)
 
 
 @pytest.mark.parametrize("phase", ["write_text", "_train", "_score", "_draw", "_try"])
@@ -74,18 +118,15 @@ def test_stopped_in_any_phase_it_says_so(monkeypatch: pytest.MonkeyPatch, phase:
     def stop(*_arguments: object, **_options: object) -> None:
         raise KeyboardInterrupt
 
-    for name in ("_train", "_score", "_draw", "_try"):
-        monkeypatch.setattr(module, name, lambda *_arguments, **_options: None)
+    skip_phases(monkeypatch)
     monkeypatch.setattr(module, phase, stop)
     result = CliRunner().invoke(app, ["demo"])
     assert result.exit_code == 130
-    assert result.stderr.endswith("Stopped. The same command goes on from here.\n")
+    assert result.stderr.endswith("Stopped. The same command resumes from here.\n")
 
 
-def test_without_matplotlib_it_says_how_to_get_the_picture(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
-) -> None:
-    monkeypatch.setattr(curves, "available", lambda: False)
+@pytest.mark.usefixtures("without_pictures")
+def test_without_matplotlib_it_says_how_to_get_the_picture(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["demo", "--quick"])
     assert result.exit_code == 0, result.output
     assert "pip install 'transduce[plot]' for attention.png" in result.stdout
@@ -93,6 +134,7 @@ def test_without_matplotlib_it_says_how_to_get_the_picture(
 
 
 def test_the_program_is_named_as_it_was_started(monkeypatch: pytest.MonkeyPatch) -> None:
+    skip_phases(monkeypatch)
     monkeypatch.setattr("shutil.which", lambda _name: None)
     monkeypatch.setattr(sys, "argv", [".venv/bin/transduce", "demo"])
     result = CliRunner().invoke(app, ["demo", "--quick"])

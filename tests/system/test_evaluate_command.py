@@ -8,15 +8,17 @@ from pathlib import Path
 
 import pytest
 
-from transduce.config.schema import Config, ModelConfig
+from tests.command import Command
+from transduce.config.schema import Config
 from transduce.data.corpus import Pair
-from transduce.data.grammar import generate
-from transduce.decoding.options import Options
-from transduce.decoding.scorer import Scorer, perplexity
-from transduce.decoding.translator import load
+from transduce.grammar import generate
 from transduce.models.build import build_model
 from transduce.models.folder import LoadedModel, load_model, save_model
+from transduce.models.transformer.settings import TransformerConfig
 from transduce.text.tokenizer import Tokenizer
+from transduce.translation.load import load
+from transduce.translation.options import Options
+from transduce.translation.scorer import Scorer, perplexity
 
 PAIRS = list(generate(40, seed=12))
 SOURCES, REFERENCES = [pair.src for pair in PAIRS], [pair.tgt for pair in PAIRS]
@@ -26,35 +28,29 @@ HYPOTHESES = [
 ]
 
 
-def run(folder: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "transduce", *arguments],
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"COLUMNS": "80"} | environment,  # noqa: TID251 - the tests pass their own on
-    )
-
-
 def write(path: Path, lines: list[str]) -> None:
     path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Hold texts and a model that knows nothing."""
+    """Holds texts and an untrained model."""
     folder = tmp_path_factory.mktemp("evaluate")
     texts = {"src": SOURCES, "ref": REFERENCES, "hyp": HYPOTHESES, "short": HYPOTHESES[:-1]}
     for name, lines in texts.items():
         write(folder / name, lines)
     tokenizer = Tokenizer.learn((text for pair in PAIRS for text in pair), vocab_size=400)
-    model = ModelConfig(
+    model = TransformerConfig(
         vocab_size=len(tokenizer), n_layers=1, d_model=16, d_ff=16, h=2, max_positions=100
     )
     loaded = LoadedModel(build_model(model, seed=2).eval(), Config(model=model), tokenizer)
     save_model(folder / "model", loaded)
     return folder
+
+
+@pytest.fixture(autouse=True)
+def _in_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
 
 
 def row(output: str, name: str) -> list[str]:
@@ -63,48 +59,46 @@ def row(output: str, name: str) -> list[str]:
     return line.removeprefix(name).split()
 
 
-def test_scores_of_given_translations_are_those_of_sacrebleu(folder: Path) -> None:
-    result = run(folder, "evaluate", "--hyp", "hyp", "--ref", "ref", "--src", "src", "--lang", "de")
-    assert (result.returncode, result.stderr) == (0, "")
-    command = [sys.executable, "-m", "sacrebleu", "ref", "-i", "hyp", "-m", "bleu", "chrf", "ter"]
-    done = subprocess.run(
-        [*command, "--confidence", "-w", "2"], cwd=folder, capture_output=True, check=True
-    )
+def test_scores_of_given_translations_are_those_of_sacrebleu(command: Command) -> None:
+    result = command("evaluate", "--hyp", "hyp", "--ref", "ref", "--src", "src", "--lang", "de")
+    assert (result.code, result.err) == (0, "")
+    sacrebleu = [sys.executable, "-m", "sacrebleu", "ref", "-i", "hyp", "-m", "bleu", "chrf", "ter"]
+    done = subprocess.run([*sacrebleu, "--confidence", "-w", "2"], capture_output=True, check=True)
     for theirs in json.loads(done.stdout):
-        score, *interval = row(result.stdout, theirs["name"])
+        score, *interval = row(result.out, theirs["name"])
         assert float(score) == theirs["score"]
         assert " ".join(interval) == theirs["confidence"].removeprefix("μ = ")
-        assert f"{theirs['name']} {theirs['signature']}" in result.stdout
-    assert 50 < float(row(result.stdout, "BLEU as in the paper")[0]) < 100
-    assert "Moses tokenisation, compounds split, cased" in result.stdout
-    assert "words in the source" in result.stdout
+        assert f"{theirs['name']} {theirs['signature']}" in result.out
+    assert 50 < float(row(result.out, "BLEU as in the paper")[0]) < 100
+    assert "Moses tokenisation, compounds split, cased" in result.out
+    assert "words in the source" in result.out
 
 
-def test_tables_fit_80_columns_and_signatures_are_whole(folder: Path) -> None:
+def test_tables_fit_80_columns_and_signatures_are_whole(folder: Path, command: Command) -> None:
     files = ("--hyp", "hyp", "--ref", "ref", "--against", "short.whole")
     write(folder / "short.whole", [text[:-1] for text in REFERENCES])
-    result = run(folder, "evaluate", *files, "--lang", "de")
-    assert result.returncode == 0
-    tables, signatures = result.stdout.rsplit("\n\n", maxsplit=1)
+    result = command("evaluate", *files, "--lang", "de")
+    assert result.code == 0
+    tables, signatures = result.out.rsplit("\n\n", maxsplit=1)
     assert max(len(line) for line in tables.splitlines()) <= 80
     assert all("|version:" in line for line in signatures.splitlines())
     assert len(signatures.splitlines()) == 5
-    name, score, other, difference = "BLEU", *(row(result.stdout, "BLEU")[i] for i in (0, 4, 5))
+    name, score, other, difference = "BLEU", *(row(result.out, "BLEU")[i] for i in (0, 4, 5))
     assert float(difference) == pytest.approx(float(score) - float(other), abs=0.011), name
-    assert "p: of a paired bootstrap test" in result.stdout
-    assert "words in the reference" in result.stdout
+    assert "p: of a paired bootstrap test" in result.out
+    assert "words in the reference" in result.out
 
 
-def test_a_model_is_scored_by_its_own_translations(folder: Path) -> None:
+def test_a_model_is_scored_by_its_own_translations(folder: Path, command: Command) -> None:
     beam = ("--beam", "2", "--alpha", "0", "--device", "cpu")
     files = ("--src", "src", "--ref", "ref", "--out", "out", "--json", "one.json")
-    by_model = run(folder, "evaluate", "model", *files, *beam)
-    assert (by_model.returncode, by_model.stderr) == (0, "")
+    by_model = command("evaluate", "model", *files, *beam)
+    assert (by_model.code, by_model.err) == (0, "")
     found = load(folder / "model", "cpu").translate(SOURCES, Options(beam=2, alpha=0))
     expected = [t.text.replace("\r", " ").replace("\n", " ") for t in found]
     assert (folder / "out").read_text(encoding="utf-8").split("\n")[:-1] == expected
-    by_file = run(folder, "evaluate", "--hyp", "out", *files[:4], "--json", "two.json")
-    assert by_file.stdout == by_model.stdout
+    by_file = command("evaluate", "--hyp", "out", *files[:4], "--json", "two.json")
+    assert by_file.out == by_model.out
     one, two = (json.loads((folder / name).read_text()) for name in ("one.json", "two.json"))
     assert one == two
     assert [score["name"] for score in one["scores"]] == ["BLEU", "chrF2", "TER"]
@@ -112,27 +106,35 @@ def test_a_model_is_scored_by_its_own_translations(folder: Path) -> None:
     assert one["sentences"] == sum(b["sentences"] for b in one["by_length"]["buckets"]) == 40
 
 
-def test_a_public_test_set_that_is_there_is_used(folder: Path) -> None:
+def run_with_test_sets(sets: Path, **environment: str) -> subprocess.CompletedProcess[str]:
+    """Run the command in a process of its own: sacreBLEU reads where they are when it is loaded."""
+    names = ("--test-set", "wmt14", "--pair", "en-de")
+    return subprocess.run(
+        [sys.executable, "-m", "transduce", "evaluate", "--hyp", "hyp", *names],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | {"COLUMNS": "80", "SACREBLEU": str(sets)} | environment,  # noqa: TID251
+    )
+
+
+def test_a_public_test_set_that_is_there_is_used(folder: Path, command: Command) -> None:
     public = folder / "sacrebleu" / "wmt14"
     public.mkdir(parents=True)
     fields = {"src": SOURCES, "ref": REFERENCES}
     for field in ("src", "ref", "docid", "genre", "origlang"):
         write(public / f"wmt14.en-de.{field}", fields.get(field, ["-"] * 40))
-    names = ("--test-set", "wmt14", "--pair", "en-de")
-    result = run(folder, "evaluate", "--hyp", "hyp", *names, SACREBLEU=str(folder / "sacrebleu"))
+    result = run_with_test_sets(folder / "sacrebleu")
     assert (result.returncode, result.stderr) == (0, "")
-    plain = run(folder, "evaluate", "--hyp", "hyp", "--ref", "ref", "--src", "src", "--lang", "de")
+    plain = command("evaluate", "--hyp", "hyp", "--ref", "ref", "--src", "src", "--lang", "de")
     labels = "|test:wmt14|lang:en-de"
     assert result.stdout.count(labels) == 3
-    assert result.stdout.replace(labels, "") == plain.stdout
+    assert result.stdout.replace(labels, "") == plain.out
 
 
 def test_a_test_set_that_cannot_be_fetched_is_one_line(folder: Path) -> None:
     nowhere = {"https_proxy": "http://127.0.0.1:9", "http_proxy": "http://127.0.0.1:9"}
-    names = ("--test-set", "wmt14", "--pair", "en-de")
-    result = run(
-        folder, "evaluate", "--hyp", "hyp", *names, SACREBLEU=str(folder / "none"), **nowhere
-    )
+    result = run_with_test_sets(folder / "none", **nowhere)
     assert (result.returncode, result.stdout) == (2, "")
     assert result.stderr.startswith("transduce: cannot get the test set wmt14 en-de: ")
     assert result.stderr.count("\n") == 1
@@ -170,36 +172,33 @@ def test_a_test_set_that_cannot_be_fetched_is_one_line(folder: Path) -> None:
         ("score model --src src --tgt short", "short has 39 lines but src has 40"),
         ("score model --src src --tgt nowhere", "cannot read nowhere: No such file"),
         ("score model --src src --tgt ref --device abacus", "abacus"),
-        ("score model --src src", "src has no partner"),
+        ("score model --src src", "src has no target text"),
         ("score model --src long --tgt ref", "line 3: its source has "),
     ],
 )
-def test_a_mistake_is_one_line_and_exit_code_2(arguments: str, message: str, folder: Path) -> None:
+def test_a_mistake_is_one_line_and_exit_code_2(
+    arguments: str, message: str, folder: Path, command: Command
+) -> None:
     write(folder / "long", [*SOURCES[:2], "word " * 99, *SOURCES[3:]])
-    result = run(folder, *arguments.split())
-    assert result.returncode == 2
-    assert result.stdout == ""
-    assert result.stderr.startswith("transduce: ")
-    assert result.stderr.count("\n") == 1
-    assert message in result.stderr
+    assert message in command(*arguments.split()).mistake()
 
 
-def test_score_prints_a_line_for_every_pair(folder: Path) -> None:
-    result = run(folder, "score", "model", "--src", "src", "--tgt", "ref", "--device", "cpu")
+def test_score_prints_a_line_for_every_pair(folder: Path, command: Command) -> None:
+    result = command("score", "model", "--src", "src", "--tgt", "ref", "--device", "cpu")
     expected = list(Scorer(load_model(folder / "model")).score(PAIRS))
-    lines = [tuple(map(float, line.split("\t"))) for line in result.stdout.splitlines()]
+    lines = [tuple(map(float, line.split("\t"))) for line in result.out.splitlines()]
     assert lines == [(round(score.total, 4), round(score.mean, 4)) for score in expected]
     tokens = sum(len(score.pieces) for score in expected)
     value = perplexity(sum(score.total for score in expected), tokens)
-    assert result.stderr == (
-        f"perplexity {value:,.4f} of {tokens:,} tokens in 40 translations, ends included\n"
+    assert result.err == (
+        f"perplexity {value:,.4f} of {tokens:,} tokens in 40 translations, EOS included\n"
     )
 
 
-def test_score_tells_of_every_token_as_json_lines(folder: Path) -> None:
+def test_score_reports_every_token_as_json_lines(folder: Path, command: Command) -> None:
     write(folder / "both.tsv", [f"{pair.src}\t{pair.tgt}" for pair in PAIRS])
-    result = run(folder, "score", "model", "--src", "both.tsv", "--jsonl", "--device", "cpu")
-    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    result = command("score", "model", "--src", "both.tsv", "--jsonl", "--device", "cpu")
+    rows = [json.loads(line) for line in result.out.splitlines()]
     pairs = [Pair(src, tgt) for src, tgt in PAIRS]
     for found, score in zip(rows, Scorer(load_model(folder / "model")).score(pairs), strict=True):
         assert tuple(found["pieces"]) == score.pieces

@@ -1,14 +1,14 @@
 """`transduce export`, `import` and `train --init`, as a user runs them."""
 
 import shutil
-import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 import torch
 
-from transduce.cli.app import main
-from transduce.data.grammar import generate
+from tests.command import Command
+from transduce.grammar import generate
 from transduce.models.folder import load_model
 
 pytest.importorskip("ctranslate2", reason="one of the formats is its own")
@@ -17,26 +17,19 @@ pytest.importorskip("transformers", reason="it makes the model to import")
 
 from tests.export.marian import SOURCES, marian_folder
 
-
-class Command:
-    """The command in this process, which has loaded torch already."""
-
-    def __init__(self, capture: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch) -> None:
-        self._capture, self._patch = capture, patch
-
-    def __call__(self, *arguments: str | Path, code: int = 0) -> str:
-        """Run it, see that it ends so, and return what it says."""
-        self._patch.setattr(sys, "argv", ["transduce", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        said = self._capture.readouterr()
-        assert (ended.value.code or 0) == code, said.err
-        return said.out or said.err
+Run = Callable[..., str]
 
 
 @pytest.fixture
-def command(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
-    return Command(capfd, monkeypatch)
+def run(command: Command) -> Run:
+    """Run the command, check its exit code, and return what it prints."""
+
+    def run(*arguments: str | Path, code: int = 0) -> str:
+        result = command(*arguments)
+        assert result.code == code, result.err
+        return result.out or result.err
+
+    return run
 
 
 @pytest.fixture(scope="module")
@@ -47,19 +40,19 @@ def opus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture
-def imported(opus: Path, tmp_path: Path, command: Command) -> Path:
-    command("import", opus, "--from", "marian-hf", "--out", tmp_path / "imported")
+def imported(opus: Path, tmp_path: Path, run: Run) -> Path:
+    run("import", opus, "--from", "marian-hf", "--out", tmp_path / "imported")
     return tmp_path / "imported"
 
 
 def test_a_model_goes_to_ctranslate2_and_translates_there(
-    imported: Path, tmp_path: Path, command: Command
+    imported: Path, tmp_path: Path, run: Run
 ) -> None:
-    command("export", imported, "--to", "ctranslate2", "--out", tmp_path / "fast")
+    run("export", imported, "--to", "ctranslate2", "--out", tmp_path / "fast")
     text = tmp_path / "text"
     text.write_text("\n".join(SOURCES[:3]), encoding="utf-8")
     found = [
-        command("translate", folder, text, "--device", "cpu", "--beam", "1", *engine)
+        run("translate", folder, text, "--device", "cpu", "--beam", "1", *engine)
         for folder, engine in (
             (imported, ["--engine", "torch"]),
             (imported, ["--engine", "ctranslate2"]),
@@ -70,18 +63,18 @@ def test_a_model_goes_to_ctranslate2_and_translates_there(
     assert found == [found[0]] * 3
 
 
-def test_mistakes_are_one_line(imported: Path, tmp_path: Path, command: Command) -> None:
+def test_mistakes_are_one_line(imported: Path, tmp_path: Path, run: Run) -> None:
     for arguments, why in (
         (["export", str(imported), "--to", "huggingface", "--quantize", "int8"], "ctranslate2"),
         (["import", str(imported), "--from", "marian-hf"], "config.json"),
     ):
-        said = command(*arguments, "--out", tmp_path / "out", code=2)
+        said = run(*arguments, "--out", tmp_path / "out", code=2)
         assert why in said
         assert said.count("\n") == 1
 
 
-def test_an_imported_model_is_trained_on_and_goes_on_without_the_old_one(
-    imported: Path, tmp_path: Path, command: Command
+def test_an_imported_model_is_trained_further_and_resumes_without_it(
+    imported: Path, tmp_path: Path, run: Run
 ) -> None:
     pairs = list(generate(300, seed=4))
     for name, side in (("a.en", 0), ("a.de", 1)):
@@ -89,22 +82,22 @@ def test_an_imported_model_is_trained_on_and_goes_on_without_the_old_one(
         (tmp_path / name).write_text(text, encoding="utf-8")
     files = ["--src", str(tmp_path / "a.en"), "--tgt", str(tmp_path / "a.de")]
     start = ["train", *files, "--device", "cpu", "--init", str(imported)]
-    start += ["--set", "run.bleu_sentences=1"]
+    start += ["--set", "run.score_sentences=1"]
     for arguments, why in (
         (["--preset", "tiny"], "has that model's shape"),
-        (["--set", "model.d_model=64"], "what its weights are cannot be changed"),
+        (["--set", "model.d_model=64"], "settings that its weights depend on cannot be changed"),
         (["--set", "data.punctuation=plain"], "it is kept: leave the setting out"),
     ):
-        assert why in command(*start, "--out", tmp_path / "other", *arguments, code=2)
+        assert why in run(*start, "--out", tmp_path / "other", *arguments, code=2)
 
     still = ["--set", "training.schedule=paper", "--set", "training.learning_rate=1.0e-11"]
-    run = [*start, "--out", str(tmp_path / "run"), *still]
-    command(*run, "--steps", "1")
+    words = [*start, "--out", str(tmp_path / "run"), *still]
+    run(*words, "--steps", "1")
     before, after = load_model(imported), load_model(tmp_path / "run")
     weights, others = before.model.state_dict(), after.model.state_dict()
     assert all(torch.allclose(weights[name], others[name], atol=1e-8) for name in weights)
     assert before.tokenizer.encode_targets(SOURCES) == after.tokenizer.encode_targets(SOURCES)
 
     shutil.rmtree(imported)
-    assert "step 2  saved" in command(*run, "--steps", "2")
-    command("score", tmp_path / "run", *files)
+    assert "step 2  saved" in run(*words, "--steps", "2")
+    run("score", tmp_path / "run", *files)

@@ -7,12 +7,12 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from transduce import build_model
-from transduce.config.schema import ModelConfig
-from transduce.models.transformer import Transformer
+from tests.drawing import transformer
+from transduce.models.transformer.model import Transformer
+from transduce.models.transformer.settings import TransformerConfig
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID
 
-LONGEST, SYMBOLS, STEPS = 10, 16, 500
+LONGEST, SYMBOLS, STEPS = 6, 10, 300
 
 
 def copied(words: list[int]) -> list[int]:
@@ -68,8 +68,8 @@ def greedy(model: Transformer, src: Tensor) -> Tensor:
 
 @pytest.mark.parametrize("task", [copied, reversed_])
 def test_a_small_model_learns_exact_sequences(task: Callable[[list[int]], list[int]]) -> None:
-    model = build_model(
-        ModelConfig(vocab_size=4 + SYMBOLS, n_layers=2, d_model=64, d_ff=128, h=4, p_drop=0.0)
+    model = transformer(
+        TransformerConfig(vocab_size=4 + SYMBOLS, n_layers=2, d_model=64, d_ff=128, h=4, p_drop=0.0)
     )
     train(model, task)
     src, tgt = examples(task, 1000, seed=10**6)

@@ -1,4 +1,4 @@
-"""Every recipe runs as it stands, on made-up text; those of the paper say what the paper says."""
+"""Every recipe runs unchanged, on generated text; those of the paper have the paper's numbers."""
 
 import lzma
 import os
@@ -12,10 +12,11 @@ from transduce.analysis import curves
 from transduce.cli.app import app
 from transduce.config.load import load_config, read_recipe
 from transduce.config.schema import Config, DataConfig, merge, setting_names
-from transduce.data.corpora import CORPORA, Split
 from transduce.data.corpus import Pair
-from transduce.data.grammar import split
+from transduce.data.public.catalog import CORPORA, Split
+from transduce.grammar import split
 from transduce.models.folder import load_model
+from transduce.models.transformer.settings import TransformerConfig
 
 ROOT = Path(__file__).parents[2]
 RECIPES = {path.stem: path for path in sorted((ROOT / "recipes").glob("*.yaml"))}
@@ -30,7 +31,7 @@ SMALL = [
     "training.steps=2",
     "run.device=cpu",
 ]
-"""The shape and the end of the run; all else is the recipe's."""
+"""A small shape and few steps; all other settings are the recipe's."""
 
 
 def write_lines(name: str, lines: list[str]) -> None:
@@ -43,7 +44,7 @@ def write_lines(name: str, lines: list[str]) -> None:
 
 
 def write_text(data: DataConfig) -> None:
-    """Write a little text under the names that a recipe gives."""
+    """Write a little text to the files that a recipe names."""
     corpus = split(train=40 * len(data.src), dev=4 * max(1, len(data.dev_src)), test=4)
     for sources, targets, pairs, odd in (
         (data.src, data.tgt, corpus.train, [Pair("Nothing.", "")]),
@@ -132,7 +133,8 @@ def departures(config: Config) -> set[str]:
     text = (ROOT / "docs" / "DEVIATIONS.md").read_text(encoding="utf-8")
     table = text.partition("## Deviations behind a switch")[2].partition("## ")[0]
     switches = set(re.findall(r"^\| `(\w+\.\w+)", table, re.MULTILINE))
-    assert switches == {name for name in setting_names() if "deviation" in description(name)}
+    names = setting_names(TransformerConfig)
+    assert switches == {name for name in names if "deviation" in description(name)}
     return {name for name in switches if setting(config, name) != setting(Config(), name)}
 
 

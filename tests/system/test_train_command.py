@@ -1,13 +1,12 @@
-"""`transduce train` as its users meet it: what it makes, what it says, and what it refuses."""
+"""`transduce train` as users run it: what it makes, what it prints, and what it refuses."""
 
 import json
+import os
 import re
 import shutil
 import signal
 import subprocess
 import sys
-from collections.abc import Callable
-from functools import partial
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
@@ -16,17 +15,18 @@ import pytest
 import torch
 from torch.nn.functional import cross_entropy
 
-from transduce.cli.app import main
+from tests.command import Command, Result, start
+from transduce.analysis import curves
 from transduce.config.load import load_config
 from transduce.config.presets import preset_named
 from transduce.data.corpus import Pair, TwoFiles, read_pairs
-from transduce.data.grammar import generate
+from transduce.grammar import generate
 from transduce.models.folder import load_model
 from transduce.text.special_ids import BOS_ID, EOS_ID
-from transduce.training.checkpoint import Checkpoints
-from transduce.training.events import Event, Scored, Started, Stepped
-from transduce.training.journal import read_journal
-from transduce.training.run_folder import RunFolder
+from transduce.training.run.checkpoint import Checkpoints
+from transduce.training.run.events import Event, Scored, Started, Stepped
+from transduce.training.run.folder import RunFolder
+from transduce.training.run.journal import read_journal
 
 PAIRS = [*generate(300, seed=4), Pair("Nothing.", ""), *generate(5, seed=4)]
 STEPS = 24
@@ -45,8 +45,6 @@ SETTINGS = {
     "run.bleu_sentences": 4,
     "run.device": "cpu",  # where the same numbers come out every time
 }
-
-Command = Callable[..., tuple[int, str]]
 
 
 def arguments(corpus: Path, out: Path, **changes: object) -> list[str]:
@@ -80,24 +78,15 @@ def first(
 
 @pytest.fixture
 def finished(first: "tuple[Path, subprocess.CompletedProcess[str]]", tmp_path: Path) -> Path:
-    """A copy of the finished run, to do with as a test likes."""
+    """A copy of the finished run, which a test may change."""
     return shutil.copytree(first[0], tmp_path / "ende")
 
 
-@pytest.fixture
-def transduce(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Command:
-    """The command in this process, which saves the seconds that torch takes to load."""
-
-    def command(*words: str) -> tuple[int, str]:
-        monkeypatch.setattr(sys, "argv", ["transduce", *words])
-        capfd.readouterr()
-        with pytest.raises(SystemExit) as ended:
-            main()
-        out, err = capfd.readouterr()
-        assert out == ""
-        return int(ended.value.code or 0), err
-
-    return command
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Draw no curves and start no processes to encode text: `first` does both."""
+    monkeypatch.setattr(curves, "available", lambda: False)
+    monkeypatch.setattr(os, "cpu_count", lambda: 1)
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -106,10 +95,10 @@ def content(folder: Path) -> dict[str, bytes]:
     return {str(path.relative_to(folder)): path.read_bytes() for path in files}
 
 
-def complaint(code: int, err: str) -> str:
-    """What a user's mistake leads to: exit code 2 and one line, after those of the work so far."""
-    assert code == 2
-    *before, last = err.splitlines()
+def complaint(result: Result) -> str:
+    """Return the line of a user's mistake, which comes after those about the work so far."""
+    assert (result.code, result.out) == (2, "")
+    *before, last = result.err.splitlines()
     assert last.startswith("transduce: ")
     assert not any("transduce:" in line or "Traceback" in line for line in before)
     return last
@@ -146,20 +135,20 @@ def test_the_cards_numbers_are_those_of_the_run(
     card = (out / "README.md").read_text(encoding="utf-8")
     provenance = json.loads((out / "provenance.json").read_text())
     loaded = load_model(out)
-    told = events(out)
-    [started] = [event for event in told if isinstance(event, Started)]
-    last = [event for event in told if isinstance(event, Stepped)][-1]
+    journal = events(out)
+    [started] = [event for event in journal if isinstance(event, Started)]
+    last = [event for event in journal if isinstance(event, Stepped)][-1]
     assert card.startswith("# ende\n")
     assert f"`{corpus / 'a.en'}` and `{corpus / 'a.de'}`" in card
     assert f"{started.parameters:,} parameters" in card
     assert started.parameters == sum(weights.numel() for weights in loaded.model.parameters())
     assert f"{STEPS} steps of 300 tokens a side, {last.epoch_share:.1f} epochs" in card
     assert f"{last.tokens:,} source and target tokens" in card
-    assert f"{len(PAIRS)} pairs read, {started.pairs} learnt from" in card
+    assert f"{len(PAIRS)} pairs read, {started.pairs} trained on" in card
     assert "1 empty" in card
     assert "15 pairs held out from these files" in card
     assert f"torch {torch.__version__}" in card
-    assert f"begun {provenance['began']}, seed 1" in card
+    assert f"started {provenance['began']}, seed 1" in card
     for name in ("a.en", "a.de"):
         digest = blake2b((corpus / name).read_bytes(), digest_size=16).hexdigest()
         assert provenance["data"][str(corpus / name)] == digest
@@ -190,30 +179,30 @@ def test_the_losses_on_the_card_are_those_of_the_weights(
 
 
 def test_the_same_command_again_says_so_and_changes_nothing(
-    finished: Path, corpus: Path, transduce: Command
+    finished: Path, corpus: Path, command: Command
 ) -> None:
     before = content(finished)
-    code, err = transduce(*arguments(corpus, finished))
-    assert code == 0
-    assert err.splitlines()[-1] == f"The run in {finished} is finished: nothing is left to do."
+    done = command(*arguments(corpus, finished))
+    assert done.code == 0
+    assert done.err.splitlines()[-1] == f"The run in {finished} is finished: nothing is left to do."
     assert content(finished) == before
-    assert transduce("train", "--out", str(finished))[0] == 0, "what is not given stays"
+    assert command("train", "--out", str(finished)).code == 0, "what is not given stays"
     assert content(finished) == before
 
 
-def test_other_settings_are_refused(finished: Path, corpus: Path, transduce: Command) -> None:
+def test_other_settings_are_refused(finished: Path, corpus: Path, command: Command) -> None:
     before = content(finished)
     changes = {"model.d_model": 32, "run.seed": 7}
-    message = complaint(*transduce(*arguments(corpus, finished, **changes)))
+    message = complaint(command(*arguments(corpus, finished, **changes)))
     assert "model.d_model is 16 there, not 32; run.seed is 1 there, not 7;" in message
     assert "--fresh" in message
     assert content(finished) == before
 
 
-def test_fresh_starts_over(finished: Path, corpus: Path, transduce: Command) -> None:
+def test_fresh_starts_over(finished: Path, corpus: Path, command: Command) -> None:
     weights = (finished / "model.safetensors").read_bytes()
     changes = {"training.steps": 3, "training.schedule": "linear"}
-    assert transduce(*arguments(corpus, finished, **changes), "--fresh")[0] == 0
+    assert command(*arguments(corpus, finished, **changes), "--fresh").code == 0
     assert (finished / "model.safetensors").read_bytes() != weights
     assert [event.step for event in events(finished) if isinstance(event, Started)] == [0]
     assert max(event.step for event in events(finished)) == 3
@@ -221,18 +210,18 @@ def test_fresh_starts_over(finished: Path, corpus: Path, transduce: Command) -> 
     assert "3 steps of 300 tokens" in (finished / "README.md").read_text(encoding="utf-8")
 
 
-def test_more_steps_go_on_as_if_they_had_been_asked_for_at_first(
-    finished: Path, corpus: Path, tmp_path: Path, transduce: Command
+def test_more_steps_continue_as_if_they_had_been_asked_for_at_first(
+    finished: Path, corpus: Path, tmp_path: Path, command: Command
 ) -> None:
     more = {"training.steps": STEPS + 8}
     shutil.rmtree(finished / "data")
     left = finished / "checkpoints" / "step-000000000030.0123456789abcdef.making"
     left.mkdir()
-    assert transduce(*arguments(corpus, finished, **more))[0] == 0
+    assert command(*arguments(corpus, finished, **more)).code == 0
     assert [e.step for e in events(finished) if isinstance(e, Started)] == [0, STEPS]
     assert f"{STEPS + 8} steps of" in (finished / "README.md").read_text(encoding="utf-8")
     assert not left.exists()
-    assert transduce(*arguments(corpus, tmp_path / "at once", **more))[0] == 0
+    assert command(*arguments(corpus, tmp_path / "at once", **more)).code == 0
     assert newest_tensors(finished) == newest_tensors(tmp_path / "at once")
     assert (finished / "model.safetensors").read_bytes() == (
         tmp_path / "at once" / "model.safetensors"
@@ -240,7 +229,7 @@ def test_more_steps_go_on_as_if_they_had_been_asked_for_at_first(
 
 
 def test_a_recipe_with_a_preset_and_a_tsv(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transduce: Command
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("a.tsv").write_text("".join(f"{p.src}\t{p.tgt}\n" for p in PAIRS), encoding="utf-8")
@@ -251,16 +240,15 @@ def test_a_recipe_with_a_preset_and_a_tsv(
         "training: {steps: 2, batch_tokens: 200}\n"
         "run: {device: cpu}\n"
     )
-    code, err = transduce("train", "mine.yaml", "--seed", "3")
-    assert code == 0, err
+    done = command("train", "mine.yaml", "--seed", "3")
+    assert done.code == 0, done.err
     config = load_model(Path("runs/mine")).config
-    assert config.model == preset_named("tiny").model.model_copy(
-        update={"vocab_size": 300, "n_layers": 1}
-    )
+    changes = {"model": {"vocab_size": 300, "n_layers": 1}}
+    assert config.model == preset_named("tiny").with_changes(changes).model
     assert (config.run.seed, config.training.batch_tokens) == (3, 200)
     assert config.training.schedule == "linear", "a budget is given"
     assert "4 pairs held out" in Path("runs/mine/README.md").read_text(encoding="utf-8")
-    assert "preset" not in complaint(*transduce("train", "mine.yaml", "--seed", "4"))
+    assert "preset" not in complaint(command("train", "mine.yaml", "--seed", "4"))
 
 
 def write_dev(folder: Path) -> list[str]:
@@ -276,23 +264,26 @@ def write_dev(folder: Path) -> list[str]:
 
 
 def test_several_development_files_are_one_set(
-    corpus: Path, tmp_path: Path, transduce: Command
+    corpus: Path, tmp_path: Path, command: Command
 ) -> None:
-    command = [*arguments(corpus, tmp_path / "run", **{"training.steps": 1}), *write_dev(tmp_path)]
-    assert transduce(*command)[0] == 0
+    words = [*arguments(corpus, tmp_path / "run", **{"training.steps": 1}), *write_dev(tmp_path)]
+    assert command(*words).code == 0
     card = (tmp_path / "run" / "README.md").read_text(encoding="utf-8")
     assert "On the development set (8 pairs)" in card
     assert f"Development set: `{tmp_path / 'one.src'}`, `{tmp_path / 'two.src'}`;" in card
-    message = complaint(*transduce(*command[:-2], "--fresh"))
-    assert "data.dev_src names 2 files but data.dev_tgt 1: they go together one by one" in message
+    message = complaint(command(*words[:-2], "--fresh"))
+    assert (
+        "data.dev_src names 2 files but data.dev_tgt 1: give one target file for each source file"
+        in message
+    )
 
 
-def test_a_run_that_names_its_one_development_file_plainly_goes_on(
-    corpus: Path, tmp_path: Path, transduce: Command
+def test_a_run_that_names_its_one_development_file_plainly_resumes(
+    corpus: Path, tmp_path: Path, command: Command
 ) -> None:
     out, dev = tmp_path / "run", write_dev(tmp_path)[:4]
-    command = [*arguments(corpus, out, **{"training.steps": 1}), *dev]
-    assert transduce(*command)[0] == 0
+    words = [*arguments(corpus, out, **{"training.steps": 1}), *dev]
+    assert command(*words).code == 0
     config, origin = out / "config.yaml", out / "provenance.json"
     provenance = json.loads(origin.read_text(encoding="utf-8"))
     settings = config.read_text(encoding="utf-8")
@@ -302,22 +293,22 @@ def test_a_run_that_names_its_one_development_file_plainly_goes_on(
     config.write_text(settings, encoding="utf-8")
     provenance["given"]["data"] |= {"dev_src": dev[1], "dev_tgt": dev[3]}
     origin.write_text(json.dumps(provenance), encoding="utf-8")
-    code, err = transduce(*command)
-    assert code == 0, err
-    assert "is finished: nothing is left to do." in err
+    done = command(*words)
+    assert done.code == 0, done.err
+    assert "is finished: nothing is left to do." in done.err
 
 
 MISTAKES: list[tuple[list[str], str]] = [
     (["--src", "nope.en", "--tgt", "{a.de}"], "cannot read nope.en: No such file"),
     (["--src", "{a.en}", "--tgt", "nope.de"], "cannot read nope.de: No such file"),
-    (["--src", "{a.en}"], "a.en has no partner: give the target text too"),
-    ([], "no text to learn from: give --src and --tgt"),
+    (["--src", "{a.en}"], "a.en has no target text: give one"),
+    ([], "no training text: give --src and --tgt"),
     (["nope.yaml"], "cannot read nope.yaml: No such file"),
     (["--src", "{a.en}", "{a.de}"], "a.de is no recipe, whose name ends in .yaml"),
     (["--preset", "tinny"], "no preset named 'tinny' (did you mean tiny?)"),
     (["--set", "model.d_modle=3"], "unknown setting model.d_modle (did you mean model.d_model?)"),
     (["--set", "d_model"], "write it as section.name=value"),
-    (["--set", "training="], "training must be names with values below them"),
+    (["--set", "training="], "training must be a mapping of names to values"),
     (["--steps", "0"], "training.steps=0: must be greater than or equal to 1"),
     (["--steps", "many"], "'--steps': Input should be a valid integer"),
     (["--minutes", "nan"], "training.minutes=nan: must be"),
@@ -329,72 +320,72 @@ MISTAKES: list[tuple[list[str], str]] = [
 
 @pytest.mark.parametrize(("words", "message"), MISTAKES)
 def test_a_mistake_is_one_line_and_leaves_nothing(
-    words: list[str], message: str, corpus: Path, tmp_path: Path, transduce: Command
+    words: list[str], message: str, corpus: Path, tmp_path: Path, command: Command
 ) -> None:
     out = tmp_path / "run"
     named = [word.replace("{", f"{corpus}/").replace("}", "") for word in words]
-    assert message in complaint(*transduce("train", *named, "--out", str(out)))
+    assert message in complaint(command("train", *named, "--out", str(out)))
     assert not out.exists()
 
 
 def test_a_run_needs_a_folder(
-    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, transduce: Command
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:
     monkeypatch.chdir(tmp_path)
     files = ["--src", str(corpus / "a.en"), "--tgt", str(corpus / "a.de")]
-    message = complaint(*transduce("train", *files))
+    message = complaint(command("train", *files))
     assert message == (
         "transduce: where to? Name a folder for the run with --out, such as runs/ende"
     )
     assert list(tmp_path.iterdir()) == []
 
 
-def test_what_cannot_be_trained_is_no_run(corpus: Path, tmp_path: Path, transduce: Command) -> None:
+def test_what_cannot_be_trained_is_no_run(corpus: Path, tmp_path: Path, command: Command) -> None:
     out = tmp_path / "run"
     short = {"model.max_positions": 3}
-    message = complaint(*transduce(*arguments(corpus, out, **short)))
+    message = complaint(command(*arguments(corpus, out, **short)))
     assert "model.max_positions=3: every pair of the text is longer" in message
     assert {path.name for path in out.iterdir()} == {"data"}
-    assert transduce(*arguments(corpus, out, **{"training.steps": 1}))[0] == 0
+    assert command(*arguments(corpus, out, **{"training.steps": 1})).code == 0
 
 
-def test_somebody_elses_folder_is_left_alone(
-    corpus: Path, tmp_path: Path, transduce: Command
+def test_a_folder_that_is_no_run_is_left_alone(
+    corpus: Path, tmp_path: Path, command: Command
 ) -> None:
     (tmp_path / "README.md").write_text("my project")
-    message = complaint(*transduce(*arguments(corpus, tmp_path), "--fresh"))
+    message = complaint(command(*arguments(corpus, tmp_path), "--fresh"))
     assert "is not the folder of a run but holds README.md" in message
     assert content(tmp_path) == {"README.md": b"my project"}
 
 
 def test_a_folder_in_which_another_process_trains_is_left_alone(
-    finished: Path, corpus: Path, transduce: Command
+    finished: Path, corpus: Path, command: Command
 ) -> None:
     before = content(finished)
     with RunFolder(finished).locked():
-        message = complaint(*transduce(*arguments(corpus, finished), "--fresh"))
+        message = complaint(command(*arguments(corpus, finished), "--fresh"))
     assert "another process is training in" in message
     assert content(finished) == before
 
 
-def test_text_that_changed_since_is_named(tmp_path: Path, transduce: Command) -> None:
+def test_text_that_changed_since_the_start_is_named(tmp_path: Path, command: Command) -> None:
     corpus, out = write_corpus(tmp_path / "corpus"), tmp_path / "run"
     one_step = arguments(corpus, out, **{"training.steps": 1})
-    assert transduce(*one_step)[0] == 0
+    assert command(*one_step).code == 0
     for name in ("a.en", "a.de"):
         with (corpus / name).open("a") as text:
             text.write("One more.\n")
-    message = complaint(*transduce(*one_step))
+    message = complaint(command(*one_step))
     names = f"{corpus / 'a.en'}, {corpus / 'a.de'}"
-    assert f"{out} began with other data: {names} changed since; bring it back" in message
+    assert f"{out} started with other data: {names} changed since; restore it" in message
 
 
-def test_settings_changed_by_hand_are_noticed(finished: Path, transduce: Command) -> None:
+def test_settings_changed_by_hand_are_noticed(finished: Path, command: Command) -> None:
     config = finished / "config.yaml"
     config.write_text(config.read_text().replace("  d_ff: 32", "  d_ff: 64"))
     (finished / "README.md").unlink()
-    message = complaint(*transduce("train", "--out", str(finished)))
-    assert "a checkpoint is not of this model" in message
+    message = complaint(command("train", "--out", str(finished)))
+    assert "the checkpoint is not of this model" in message
     assert "if config.yaml was changed, change it back" in message
 
 
@@ -404,17 +395,19 @@ def test_stopped_by_the_user_it_keeps_the_step_it_is_at(
 ) -> None:
     out = tmp_path / "run"
     never: dict[str, Any] = {"training.steps": 10**6, "run.checkpoint_steps": 10**6}
-    command = [sys.executable, "-m", "transduce", *arguments(corpus, out, **never)]
-    heard = partial(signal.signal, number, signal.SIG_DFL)  # under nohup it would be ignored
-    with subprocess.Popen(command, stderr=subprocess.PIPE, text=True, preexec_fn=heard) as process:
-        assert process.stderr is not None
-        for line in process.stderr:
+    log = tmp_path / "log"
+    os.mkfifo(log)
+    process = start(*arguments(corpus, out, **never), log=log)
+    assert process.pid is not None
+    printed = []
+    with log.open(encoding="utf-8") as lines:
+        for line in lines:
+            printed.append(line)
             if line.startswith("step 0 "):  # the first checkpoint: from here on it trains
-                break
-        process.send_signal(number)
-        errors = process.stderr.read()
-    assert process.returncode == 128 + number, errors
-    assert errors.splitlines()[-1] == "Stopped. The same command goes on from here."
+                os.kill(process.pid, number)
+    process.join()
+    assert process.exitcode == 128 + number, "".join(printed)
+    assert printed[-1] == "Stopped. The same command resumes from here.\n"
     newest = Checkpoints(out / "checkpoints", keep_last=1, keep_best=1).newest()
     assert newest is not None
     assert newest.step == events(out)[-1].step > 0

@@ -4,19 +4,21 @@
 """
 
 import json
+import os
 import random
 import signal
-import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
 from pathlib import Path
 
 import pytest
 
-from transduce.data.grammar import generate
+from tests.command import KillAt, start
+from transduce.grammar import generate
 
-STEPS = 60
+STEPS = 30
 SETTINGS = {
     "model.vocab_size": 400,
     "model.n_layers": 1,
@@ -29,14 +31,8 @@ SETTINGS = {
     "run.checkpoint_steps": 8,
     "run.average": 3,
     "run.ema_decay": 0.9,
-    "run.bleu_sentences": 20,
+    "run.score_sentences": 20,
 }
-
-
-def command(corpus: Path, out: Path, **changes: object) -> list[str]:
-    settings = [f"--set={name}={value}" for name, value in (SETTINGS | changes).items()]
-    files = ["--src", str(corpus / "a.en"), "--tgt", str(corpus / "a.de"), "--out", str(out)]
-    return [sys.executable, "-m", "transduce", "train", *files, *settings]
 
 
 @pytest.fixture(scope="module")
@@ -48,11 +44,35 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@dataclass(frozen=True)
+class Undisturbed:
+    """A run that nothing stopped."""
+
+    out: Path
+    seconds: float
+
+
 @pytest.fixture(scope="module")
-def undisturbed(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def undisturbed(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
     out = tmp_path_factory.mktemp("undisturbed") / "run"
-    subprocess.run(command(corpus, out), check=True, capture_output=True)
-    return out
+    began = time.monotonic()
+    assert ended(train(corpus, out)) == 0, printed(out)
+    return Undisturbed(out, time.monotonic() - began)
+
+
+def train(corpus: Path, out: Path, *, kill_at: KillAt | None = None) -> BaseProcess:
+    files = ("--src", corpus / "a.en", "--tgt", corpus / "a.de", "--out", out)
+    settings = (f"--set={name}={value}" for name, value in SETTINGS.items())
+    return start("train", *files, *settings, log=out.with_suffix(".log"), kill_at=kill_at)
+
+
+def ended(process: BaseProcess) -> int | None:
+    process.join()
+    return process.exitcode
+
+
+def printed(out: Path) -> str:
+    return out.with_suffix(".log").read_text(encoding="utf-8")
 
 
 def results(out: Path) -> dict[str, bytes]:
@@ -72,23 +92,11 @@ def history(out: Path) -> list[tuple[object, ...]]:
     return [*sorted(set(steps)), *sorted(scores.items())]
 
 
-def journal_says(event: str) -> Callable[[Path], bool]:
-    return lambda out: event in _text(out / "journal.jsonl")
-
-
 def _text(path: Path) -> str:
     try:
         return path.read_text()
     except OSError:
         return ""
-
-
-def building_a_store(out: Path) -> bool:
-    return any((out / "data").glob("*.making/*.ids"))
-
-
-def writing_a_checkpoint(out: Path) -> bool:
-    return any((out / "checkpoints").glob("step-*[1-9]*.making/*"))
 
 
 def scoring(out: Path) -> bool:
@@ -110,48 +118,73 @@ def disturbed(
     """Run again and again, each time with a signal at the next moment, until the run ends."""
     hits = 0
     for moment in moments:
-        with subprocess.Popen(
-            command(corpus, out), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        ) as process:
-            while process.poll() is None and not moment(out):
-                time.sleep(0.002)
-            process.send_signal(number)
-            _, errors = process.communicate()
-        if process.returncode == 0:  # it had ended before the moment came
+        process = train(corpus, out)
+        while process.is_alive() and not moment(out):
+            time.sleep(0.002)
+        assert process.pid is not None
+        if process.is_alive():
+            os.kill(process.pid, number)
+        code = ended(process)
+        if code == 0:  # it had ended before the moment came
             return hits
         expected = {-signal.SIGKILL} if number == signal.SIGKILL else {143, -signal.SIGTERM}
-        assert process.returncode in expected, errors
+        assert code in expected, printed(out)
         hits += 1
-    subprocess.run(command(corpus, out), check=True, capture_output=True)
+    assert ended(train(corpus, out)) == 0, printed(out)
     return hits
 
 
-def random_moments(count: int, dice: random.Random) -> Iterator[Callable[[Path], bool]]:
-    for _ in range(count):
-        yield after(dice.uniform(1.5, 6.0))
+MAKING = r"\.[0-9a-f]{16}\.making"
+STEP_8 = r"/checkpoints/step-0{11}8"
+exhaustive = pytest.mark.exhaustive
 
 
 @pytest.mark.parametrize(
-    "moment", [building_a_store, writing_a_checkpoint, scoring], ids=lambda moment: moment.__name__
+    "moment",
+    [
+        pytest.param(KillAt("open", rf"{MAKING}/\w+\.ids"), id="building a store"),
+        pytest.param(
+            KillAt("os.rename", rf"/data/[0-9a-f]+{MAKING}"), id="a store built", marks=exhaustive
+        ),
+        pytest.param(KillAt("open", rf"{STEP_8}{MAKING}/optimiser.*"), id="writing a checkpoint"),
+        pytest.param(
+            KillAt("os.rename", rf"{STEP_8}{MAKING}"), id="a checkpoint written", marks=exhaustive
+        ),
+        pytest.param(KillAt("os.rename", rf"{STEP_8}/state\.json{MAKING}"), id="scores written"),
+    ],
 )
 def test_killed_at_a_delicate_moment(
-    moment: Callable[[Path], bool], corpus: Path, undisturbed: Path, tmp_path: Path
+    moment: KillAt, corpus: Path, undisturbed: Undisturbed, tmp_path: Path
 ) -> None:
     out = tmp_path / "run"
-    assert disturbed(corpus, out, iter([moment]), signal.SIGKILL) == 1
-    assert results(out) == results(undisturbed)
-    assert history(out) == history(undisturbed)
+    assert ended(train(corpus, out, kill_at=moment)) == -signal.SIGKILL, printed(out)
+    assert ended(train(corpus, out)) == 0, printed(out)
+    assert results(out) == results(undisturbed.out)
+    assert history(out) == history(undisturbed.out)
+
+
+def test_killed_while_scoring(corpus: Path, undisturbed: Undisturbed, tmp_path: Path) -> None:
+    out = tmp_path / "run"
+    assert disturbed(corpus, out, iter([scoring]), signal.SIGKILL) == 1
+    assert results(out) == results(undisturbed.out)
+    assert history(out) == history(undisturbed.out)
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
 def test_killed_at_random_moments(
-    number: int, corpus: Path, undisturbed: Path, tmp_path: Path, request: pytest.FixtureRequest
+    number: int,
+    corpus: Path,
+    undisturbed: Undisturbed,
+    tmp_path: Path,
+    request: pytest.FixtureRequest,
 ) -> None:
-    """As many runs as it takes to be killed so often."""
+    """Start runs until `--moments` of them were killed."""
     count, hits = int(request.config.getoption("--moments")), 0
     dice = random.Random(5)  # noqa: S311 - a test repeats itself
     while hits < count:
         out = tmp_path / str(hits)
-        hits += disturbed(corpus, out, random_moments(count - hits, dice), number)
-        assert results(out) == results(undisturbed)
-        assert {step for step, *_ in history(out)} >= {step for step, *_ in history(undisturbed)}
+        moments = (after(dice.uniform(0, undisturbed.seconds)) for _ in range(count - hits))
+        hits += disturbed(corpus, out, moments, number)
+        assert results(out) == results(undisturbed.out)
+        steps = {step for step, *_ in history(out)}
+        assert steps >= {step for step, *_ in history(undisturbed.out)}

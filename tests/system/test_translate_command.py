@@ -7,48 +7,30 @@ import pickle
 import pty
 import subprocess
 import sys
-from dataclasses import dataclass
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import transduce
-from tests.decoding.likely import random_model, saved, sentences
-from transduce.cli.app import main
-from transduce.decoding.options import Options
-from transduce.decoding.sample import Sampling
+from tests.command import Command, Result
+from tests.translation.likely import random_model, saved, sentences
 from transduce.models.folder import save_weights
+from transduce.search.sample import Sampling
+from transduce.translation.options import Options
 
 TEXTS = list(sentences(4))
 COMMAND = [sys.executable, "-m", "transduce", "translate"]
 
 
-@dataclass(frozen=True)
-class Result:
-    code: int
-    out: str
-    err: str
-
-
-class Command:
-    """The command in this process, which has loaded torch already."""
-
-    def __init__(self, capture: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch) -> None:
-        self._capture, self._patch = capture, patch
-
-    def __call__(self, *arguments: str | Path) -> Result:
-        self._patch.setattr(sys, "argv", ["transduce", "translate", *map(str, arguments)])
-        with pytest.raises(SystemExit) as ended:
-            main()
-        captured = self._capture.readouterr()
-        code = ended.value.code
-        return Result(code if isinstance(code, int) else 0, captured.out, captured.err)
+Translate = Callable[..., Result]
 
 
 @pytest.fixture
-def command(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> Command:
-    return Command(capfd, monkeypatch)
+def translate(command: Command) -> Translate:
+    return partial(command, "translate")
 
 
 @pytest.fixture(scope="module")
@@ -68,15 +50,7 @@ def expected(model: Path, texts: list[str] = TEXTS, **options: Any) -> list[str]
     return [one.text.replace("\n", " ").replace("\r", " ") for one in found]
 
 
-def fails(result: Result, message: str) -> None:
-    assert result.code == 2
-    assert result.out == ""
-    assert result.err.startswith("transduce: ")
-    assert result.err.count("\n") == 1
-    assert message in result.err
-
-
-# What comes out
+# What it prints
 
 
 def test_a_pipe_gives_what_the_python_api_gives(model: Path) -> None:
@@ -108,35 +82,39 @@ def test_a_typed_line_is_answered_before_the_next(model: Path) -> None:
         for line in TEXTS[:2]:
             os.write(keyboard, f"{line}\n".encode())
             assert json.loads(process.stdout.readline())["source"] == line
-        os.write(keyboard, b"\x04")  # the end, as typed
+        os.write(keyboard, b"\x04")  # Ctrl-D ends the input
         assert process.stdout.read() == b""
         assert process.wait() == 0
     os.close(keyboard)
 
 
-def test_several_files_are_one_text(command: Command, model: Path, text: Path) -> None:
+def test_several_files_are_one_text(translate: Translate, model: Path, text: Path) -> None:
     packed = text.with_name("more.en.gz")
     packed.write_bytes(gzip.compress(TEXTS[0].encode()))
-    result = command(model, text, packed, "--beam", "1")
+    result = translate(model, text, packed, "--beam", "1")
     assert result.out.split("\n") == [*expected(model, [*TEXTS, TEXTS[0]], beam=1), ""]
     assert f"{packed} line 1: " in result.err
 
 
-def test_a_file_appears_when_it_is_complete(command: Command, model: Path, text: Path) -> None:
+def test_a_file_appears_when_it_is_complete(translate: Translate, model: Path, text: Path) -> None:
     out = text.with_name("text.de")
-    result = command(model, text, "--beam", "1", "--out", out)
+    result = translate(model, text, "--beam", "1", "--out", out)
     assert (result.code, result.out) == (0, "")
     assert out.read_text(encoding="utf-8").split("\n") == [*expected(model, beam=1), ""]
     assert sorted(path.name for path in text.parent.iterdir()) == ["text.de", "text.en"]
 
 
-def test_a_device_is_written_to_and_not_replaced(command: Command, model: Path, text: Path) -> None:
-    assert command(model, text, "--beam", "1", "--out", "/dev/null").code == 0
+def test_a_device_is_written_to_and_not_replaced(
+    translate: Translate, model: Path, text: Path
+) -> None:
+    assert translate(model, text, "--beam", "1", "--out", "/dev/null").code == 0
     assert not Path("/dev/null").is_file()
 
 
-def test_the_n_best_are_numbered_as_moses_does(command: Command, model: Path, text: Path) -> None:
-    result = command(model, text, "--beam", "3", "--n-best", "2")
+def test_the_n_best_are_numbered_as_moses_does(
+    translate: Translate, model: Path, text: Path
+) -> None:
+    result = translate(model, text, "--beam", "3", "--n-best", "2")
     rows = [line.split(" ||| ") for line in result.out.splitlines()]
     found = transduce.load(model).translate(TEXTS, Options(beam=3, n_best=2))
     assert rows == [
@@ -146,8 +124,8 @@ def test_the_n_best_are_numbered_as_moses_does(command: Command, model: Path, te
     ]
 
 
-def test_json_has_everything(command: Command, model: Path, text: Path) -> None:
-    result = command(model, text, "--beam", "2", "--n-best", "2", "--jsonl")
+def test_json_has_everything(translate: Translate, model: Path, text: Path) -> None:
+    result = translate(model, text, "--beam", "2", "--n-best", "2", "--jsonl")
     objects = [json.loads(line) for line in result.out.splitlines()]
     found = transduce.load(model).translate(TEXTS, Options(beam=2, n_best=2))
     for entry, one in zip(objects, found, strict=True):
@@ -157,45 +135,44 @@ def test_json_has_everything(command: Command, model: Path, text: Path) -> None:
         assert [a["text"] for a in entry["alternatives"]] == [text for text, _ in one.alternatives]
 
 
-def test_draws_follow_the_seed(command: Command, model: Path, text: Path) -> None:
+def test_samples_follow_the_seed(translate: Translate, model: Path, text: Path) -> None:
     options = ("--sample", "--temperature", "0.8", "--top-k", "50", "--top-p", "0.9", "--seed", "3")
     sampling = Sampling(temperature=0.8, top_k=50, top_p=0.9, seed=3)
-    result = command(model, text, *options)
+    result = translate(model, text, *options)
     assert result.out.split("\n") == [*expected(model, sampling=sampling), ""]
-    assert command(model, text, "--sample", "--seed", "4").out != result.out
+    assert translate(model, text, "--sample", "--seed", "4").out != result.out
 
 
-def test_beginnings_line_by_line(command: Command, model: Path, text: Path) -> None:
+def test_prefixes_line_by_line(translate: Translate, model: Path, text: Path) -> None:
     prefix = text.with_name("prefix")
     prefix.write_text("Sie\n\nDie Frau\n\n")
-    result = command(model, text, "--beam", "1", "--prefix", prefix)
+    result = translate(model, text, "--beam", "1", "--prefix", prefix)
     lines = result.out.split("\n")
     assert lines[0].startswith("Sie")
     assert lines[2].startswith("Die Frau")
     assert lines[1] == expected(model, beam=1)[1]
 
 
-def test_an_ensemble_of_one_model_is_the_model(command: Command, model: Path, text: Path) -> None:
-    result = command(model, text, "--ensemble", model, "--beam", "1")
+def test_an_ensemble_of_one_model_is_the_model(
+    translate: Translate, model: Path, text: Path
+) -> None:
+    result = translate(model, text, "--ensemble", model, "--beam", "1")
     assert result.out.split("\n") == [*expected(model, beam=1), ""]
 
 
-def test_only_spaces_and_unknown_scripts_are_text(
-    command: Command, model: Path, tmp_path: Path
+def test_spaces_and_unknown_scripts_are_text(
+    translate: Translate, model: Path, tmp_path: Path
 ) -> None:
     odd = tmp_path / "odd"
     odd.write_text(" \n\t\t\nꙮ ᚠᚢᚦ 🙂\u2028\x00\n", encoding="utf-8")
-    result = command(model, odd, "--beam", "1")
+    result = translate(model, odd, "--beam", "1")
     assert result.code == 0
     assert result.out.startswith("\n\n")
     assert result.out.count("\n") == 3
 
 
-def test_nothing_piped_in_is_nothing_out(model: Path) -> None:
-    result = subprocess.run(
-        [*COMMAND, str(model)], stdin=subprocess.DEVNULL, capture_output=True, check=True
-    )
-    assert (result.stdout, result.stderr) == (b"", b"")
+def test_nothing_piped_in_is_nothing_out(translate: Translate, model: Path) -> None:
+    assert translate(model, given=b"") == Result(0, "", "")
 
 
 # How it fails
@@ -210,25 +187,22 @@ def test_nothing_piped_in_is_nothing_out(model: Path) -> None:
     ],
 )
 def test_what_is_no_text_leaves_no_output(
-    command: Command, model: Path, tmp_path: Path, content: bytes, message: str
+    translate: Translate, model: Path, tmp_path: Path, content: bytes, message: str
 ) -> None:
     odd, out = tmp_path / "odd.en", tmp_path / "out.de"
     odd.write_bytes(content)
-    fails(command(model, odd, "--out", out), message)
+    assert message in translate(model, odd, "--out", out).mistake()
     assert [path.name for path in tmp_path.iterdir()] == ["odd.en"]
 
 
-def test_a_fault_late_in_a_pipe_leaves_no_file(model: Path, tmp_path: Path) -> None:
+def test_a_fault_late_in_a_pipe_leaves_no_file(
+    translate: Translate, model: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "out.de"
     out.write_text("from before")
     lines = b"".join(b"\n" for _ in range(2_000)) + b"\xff\n"
-    result = subprocess.run(
-        [*COMMAND, str(model), "--out", str(out)], input=lines, capture_output=True, check=False
-    )
-    assert result.returncode == 2
-    assert result.stderr.decode() == (
-        "transduce: standard input line 2,001 byte 1: not UTF-8; convert it to UTF-8\n"
-    )
+    message = translate(model, "--out", out, given=lines).mistake()
+    assert message == "standard input line 2,001 byte 1: not UTF-8; convert it to UTF-8"
     assert out.read_text() == "from before"
     assert list(tmp_path.iterdir()) == [out]
 
@@ -240,13 +214,13 @@ def test_a_fault_late_in_a_pipe_leaves_no_file(model: Path, tmp_path: Path) -> N
         (("--n-best", "5"), "the 5 best of a beam of 4"),
         (("--n-best", "0"), "the 0 best"),
         (("--alpha", "-1"), "alpha=-1.0"),
-        (("--temperature", "0.5"), "--temperature is for draws: add --sample"),
+        (("--temperature", "0.5"), "--temperature is for sampling: add --sample"),
         (("--sample", "--temperature", "0"), "--temperature 0.0: use more than 0"),
         (("--sample", "--temperature", "nan"), "--temperature nan"),
         (("--sample", "--top-k", "0"), "--top-k 0"),
         (("--sample", "--top-p", "1.5"), "--top-p 1.5"),
-        (("--sample", "--n-best", "2"), "draws one translation a line"),
-        (("--device", "gpu"), "no device 'gpu'"),
+        (("--sample", "--n-best", "2"), "gives one translation per line"),
+        (("--device", "gpu"), "device=gpu: use auto, cpu"),
         (("--precision", "fp8"), "use float32 or bf16"),
         (("--prefix", "missing"), "missing"),
         (("--out", "no/such/folder/out"), "cannot write no/such/folder/out"),
@@ -255,17 +229,18 @@ def test_a_fault_late_in_a_pipe_leaves_no_file(model: Path, tmp_path: Path) -> N
     ],
 )
 def test_a_mistake_is_one_line(
-    command: Command, model: Path, text: Path, arguments: tuple[str, ...], message: str
+    translate: Translate, model: Path, text: Path, arguments: tuple[str, ...], message: str
 ) -> None:
-    fails(command(model, text, *arguments), message)
+    assert message in translate(model, text, *arguments).mistake()
 
 
-def test_beginnings_of_another_number_are_refused(
-    command: Command, model: Path, text: Path
+def test_another_number_of_prefixes_is_refused(
+    translate: Translate, model: Path, text: Path
 ) -> None:
     prefix = text.with_name("prefix")
     prefix.write_text("Sie\n")
-    fails(command(model, text, "--prefix", prefix), "has 1 lines but there are 4 to translate")
+    message = translate(model, text, "--prefix", prefix).mistake()
+    assert "has 1 lines but there are 4 to translate" in message
 
 
 class Trap:
@@ -279,14 +254,14 @@ class Trap:
 
 
 def test_a_model_that_cannot_be_trusted_is_refused(
-    command: Command, text: Path, tmp_path: Path
+    translate: Translate, text: Path, tmp_path: Path
 ) -> None:
     folder = saved(tmp_path / "model", random_model(seed=1))
     weights, trap, out = folder / "model.safetensors", tmp_path / "trap", tmp_path / "out"
     whole = weights.read_bytes()
 
     def refused(message: str) -> None:
-        fails(command(folder, text, "--out", out), message)
+        assert message in translate(folder, text, "--out", out).mistake()
         assert not out.exists()
 
     weights.write_bytes(pickle.dumps(Trap(trap)))
@@ -297,7 +272,7 @@ def test_a_model_that_cannot_be_trusted_is_refused(
     weights.write_bytes(whole.replace(b'"format":"1"', b'"format":"7"'))
     refused("has format '7' but this version reads '1'")
     save_weights(weights, {}, metadata={})
-    refused("is not of the model in config.yaml")
+    refused("does not fit the model in config.yaml")
     weights.unlink()
     refused("has no file model.safetensors")
-    fails(command(tmp_path / "nowhere", text), "nowhere has no file config.yaml")
+    assert "nowhere has no file config.yaml" in translate(tmp_path / "nowhere", text).mistake()

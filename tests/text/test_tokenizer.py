@@ -1,3 +1,5 @@
+"""Every text comes back from its ids, and no foreign file is trusted."""
+
 import json
 import sys
 import unicodedata
@@ -11,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.errors import InputError
-from transduce.text.punctuation import plainly
+from transduce.text.punctuation import with_plain_punctuation
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from transduce.text.tokenizer import SPECIALS, Kind, Tokenizer
 
@@ -24,7 +26,7 @@ LINES = [
 ] * 20
 BYTE_KINDS: list[Kind] = ["bpe", "unigram", "wordpiece"]
 
-# Plain letters, signs, spaces of all kinds, emoji, accents apart from their letters, other scripts.
+# Letters, signs, spaces of all kinds, emoji, combining accents, other scripts.
 texts = st.text(max_size=40) | st.text(
     "aé\u0065\u0301\u0300 \t\n\r\u2028\u00a0\x00\ufeff한글ᄒ日本\U0001f469\u200d🙂<>⟨⟩@#Ġ",
     max_size=40,
@@ -63,27 +65,27 @@ KEYBOARD = str.maketrans(
 
 @pytest.mark.parametrize("kind", BYTE_KINDS)
 @given(text=st.text([*map(chr, KEYBOARD), *"ab\t\n'\"e\u0301日🙂"], max_size=40))
-def test_plain_punctuation_is_that_of_a_keyboard_and_all_else_comes_back(
+def test_plain_punctuation_is_that_of_a_keyboard_and_the_rest_comes_back(
     kind: Kind, text: str
 ) -> None:
     tokenizer = learned(kind, plain_punctuation=True)
     plain = unicodedata.normalize("NFC", text).translate(KEYBOARD)
     assert tokenizer.decode_batch(tokenizer.encode_batch([text])) == [plain]
     assert tokenizer.encode_targets([text]) == tokenizer.encode_batch([plain])
-    assert plainly(unicodedata.normalize("NFC", text)) == plain
+    assert with_plain_punctuation(unicodedata.normalize("NFC", text)) == plain
 
 
-def test_punctuation_is_plain_where_every_sign_is_and_on_both_sides(tmp_path: Path) -> None:
+def test_punctuation_is_plain_if_every_sign_is_and_on_both_sides(tmp_path: Path) -> None:
     plain, kept = (learned("bpe", plain_punctuation=is_plain) for is_plain in (True, False))
     assert plain.has_plain_punctuation
     assert not kept.has_plain_punctuation
     assert learned("whitespace", plain_punctuation=True).has_plain_punctuation
     plain.save(tmp_path / "plain.json")
     kept.save(tmp_path / "kept.json")
-    ways = [
+    files = [
         json.loads((tmp_path / f"{name}.json").read_text("utf-8")) for name in ("plain", "kept")
     ]
-    source, target = ways[0], ways[0] | {"normalizer": ways[1]["normalizer"]}
+    source, target = files[0], files[0] | {"normalizer": files[1]["normalizer"]}
     assert not Tokenizer.parse(
         json.dumps({"source": source, "target": target})
     ).has_plain_punctuation
@@ -92,7 +94,7 @@ def test_punctuation_is_plain_where_every_sign_is_and_on_both_sides(tmp_path: Pa
     assert not Tokenizer.parse(json.dumps(fewer)).has_plain_punctuation
 
 
-def test_plain_punctuation_holds_for_text_that_is_cut_already() -> None:
+def test_plain_punctuation_holds_for_pretokenized_text() -> None:
     tokenizer = Tokenizer.learn(
         ["er sagte „ ja “"], kind="whitespace", vocab_size=99, plain_punctuation=True
     )
@@ -102,14 +104,14 @@ def test_plain_punctuation_holds_for_text_that_is_cut_already() -> None:
 
 @pytest.mark.parametrize("kind", [*BYTE_KINDS, "whitespace"])
 @given(text=texts | st.sampled_from(list(SPECIALS)))
-def test_no_text_encodes_to_padding_beginning_or_end(kind: Kind, text: str) -> None:
+def test_no_text_encodes_to_pad_bos_or_eos(kind: Kind, text: str) -> None:
     [ids] = learned(kind).encode_batch([text])
     assert not {PAD_ID, BOS_ID, EOS_ID} & set(ids)
     assert kind == "whitespace" or UNK_ID not in ids
 
 
 @pytest.mark.parametrize("kind", BYTE_KINDS)
-def test_letters_that_go_together_become_one_piece(kind: Kind) -> None:
+def test_frequent_sequences_of_letters_become_one_piece(kind: Kind) -> None:
     tokenizer = learned(kind)
     [ids] = tokenizer.encode_batch(["the old house"])
     assert len(ids) < len("the old house")
@@ -117,7 +119,7 @@ def test_letters_that_go_together_become_one_piece(kind: Kind) -> None:
 
 
 @pytest.mark.parametrize("kind", [*BYTE_KINDS, "whitespace"])
-def test_a_saved_tokenizer_reads_back_the_same_also_for_the_library(
+def test_a_saved_tokenizer_is_the_same_when_loaded_also_by_the_library(
     kind: Kind, tmp_path: Path
 ) -> None:
     path = tmp_path / "tokenizer.json"
@@ -135,7 +137,7 @@ def test_learning_again_gives_the_same_file(kind: Kind, tmp_path: Path) -> None:
     assert (tmp_path / "first").read_bytes() == (tmp_path / "again").read_bytes()
 
 
-def test_text_that_is_cut_already_keeps_its_pieces_and_is_rejoined() -> None:
+def test_pretokenized_text_keeps_its_pieces_and_is_joined() -> None:
     tokenizer = Tokenizer.learn(
         ["ein scho@@ ener tag", "ein tag"], kind="whitespace", vocab_size=99
     )
@@ -148,24 +150,14 @@ def test_text_that_is_cut_already_keeps_its_pieces_and_is_rejoined() -> None:
     assert tokenizer.decode_batch(encoded) == ["ein schoener tag", "tag < unk >", "ein scho"]
 
 
-def test_special_ids_leave_no_trace_in_text() -> None:
+def test_special_ids_are_skipped_in_decoding() -> None:
     tokenizer = learned("bpe")
     [ids] = tokenizer.encode_batch(["the river"])
     assert tokenizer.decode_batch([[BOS_ID, *ids, EOS_ID, PAD_ID]]) == ["the river"]
 
 
-def test_dropout_cuts_words_smaller_and_still_comes_back() -> None:
-    whole, dropped = learned("bpe"), learned("bpe").with_dropout(0.9)
-    [ids], [pieces] = whole.encode_batch([LINES[0]]), dropped.encode_batch([LINES[0]])
-    assert len(pieces) > len(ids)
-    assert whole.decode_batch([pieces]) == [LINES[0]]
-    assert whole.encode_batch([LINES[0]]) == [ids]
-    with pytest.raises(InputError, match="needs a vocabulary of kind bpe"):
-        learned("unigram").with_dropout(0.1)
-
-
 @pytest.mark.parametrize("content", [b"", b"{}", b"\xff", b'{"model": null}', b"[" * 10_000])
-def test_a_file_that_is_no_tokenizer_is_refused(content: bytes, tmp_path: Path) -> None:
+def test_a_file_that_is_not_a_tokenizer_is_refused(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "tokenizer.json"
     path.write_bytes(content)
     with pytest.raises(InputError, match=r"tokenizer\.json is not a tokenizer"):
@@ -192,13 +184,7 @@ def test_an_impossible_size_is_refused(kind: Kind, size: int) -> None:
         Tokenizer.learn(LINES, kind=kind, vocab_size=size)
 
 
-@pytest.mark.parametrize("p", [-0.1, 1.1, float("nan")])
-def test_dropout_is_a_probability(p: float) -> None:
-    with pytest.raises(InputError, match="from 0 to 1"):
-        learned("bpe").with_dropout(p)
-
-
-def test_a_long_run_without_spaces_takes_no_longer_than_its_length() -> None:
+def test_a_long_word_takes_linear_time() -> None:
     run = "abcdefghij" * 5000
     tokenizer = learned("wordpiece")
     assert tokenizer.decode_batch(tokenizer.encode_batch([run])) == [run]
@@ -216,7 +202,7 @@ def test_a_long_run_without_spaces_takes_no_longer_than_its_length() -> None:
 def test_a_file_that_could_give_ids_without_an_embedding_is_refused(
     change: dict[str, Any], named: str, tmp_path: Path
 ) -> None:
-    """A stranger's model folder must not reach beyond the embedding."""
+    """A stranger's model folder must not index beyond the embedding."""
     learned("bpe").save(tmp_path / "good.json")
     description = json.loads((tmp_path / "good.json").read_text(encoding="utf-8"))
     usual = {

@@ -1,4 +1,8 @@
-"""One process of a small run; torchrun starts several: `torchrun … -m tests.training.many DIR`."""
+"""Small training runs in one process or in several, one run after the other.
+
+torchrun starts several: `torchrun … -m tests.training.many JOBS`, where JOBS is a JSON list of the
+fields of `Job`.
+"""
 
 import argparse
 import json
@@ -6,56 +10,53 @@ import os
 import signal
 import time
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any, Literal
 
 import torch
-from torch import Tensor
 
 from tests.training.runs import config, setup
-from transduce.models.base import Learnable
-from transduce.nn.spans import Layout
-from transduce.training import learner as learner_module
-from transduce.training.distributed import Place, joined
-from transduce.training.events import Event, Scored, Stepped
-from transduce.training.loop import Setup, train
+from transduce.models.transformer.model import Transformer
+from transduce.training.distributed import Processes, ProcessRank, joined
+from transduce.training.loop import fit
+from transduce.training.run.events import Event, Scored, Stepped
+from transduce.training.session import Setup
+
+FAILS_AT = 12
+"""The step at which a process is lost, after the checkpoint of step 10."""
 
 
-def main() -> None:
-    """Train a small run and write what it computed."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("folder", type=Path)
-    parser.add_argument("--steps", type=int, default=20)
-    parser.add_argument("--accumulate", type=int, default=1)
-    parser.add_argument("--stop-after", type=int, default=10**9)
-    parser.add_argument("--timeout", type=float, default=60)
-    parser.add_argument("--fail", choices=["die", "hang"])
-    given = parser.parse_args()
-    torch.set_num_threads(1)
-    said = os.environ  # noqa: TID251 - torchrun says it here
-    place = Place(
-        rank=int(said.get("RANK", "0")),
-        world=int(said.get("WORLD_SIZE", "1")),
-        address=said.get("MASTER_ADDR", "localhost"),
-        port=int(said.get("MASTER_PORT", "0")),
+@dataclass(frozen=True)
+class Job:
+    """A run, and the folder that holds its checkpoints and results."""
+
+    folder: str
+    steps: int = 20
+    accumulate: int = 1
+    stop_after: int = 10**9
+    fail: Literal["die", "hang"] | None = None  # what the process of rank 1 does at FAILS_AT
+
+
+def run_job(job: Job, processes: Processes) -> None:
+    """Train, and write what this process computed as `rank0.json`, `rank1.json`, …"""
+    events: list[Event] = []
+    folder = Path(job.folder)
+    settings = config(
+        training={
+            "steps": job.steps,
+            "accumulate": job.accumulate,
+            "batch_tokens": 60 * job.accumulate,
+            "epochs": 2.0,
+        }
     )
-    first_try = said.get("TORCHELASTIC_RESTART_COUNT", "0") == "0"
-    with joined(place, device=torch.device("cpu"), timeout_s=given.timeout) as processes:
-        events: list[Event] = []
-        settings = config(
-            training={
-                "steps": given.steps,
-                "accumulate": given.accumulate,
-                "batch_tokens": 60 * given.accumulate,
-                "epochs": 2.0,
-            }
-        )
-        run = setup(given.folder / "checkpoints", settings, processes=processes, tell=events.append)
-        run = replace(run, stopped=_after(given.stop_after))
-        if given.fail and first_try and place.rank == 1:
-            run = _failing(run, given.fail)
-        train(run)
-        _write(given.folder / f"rank{place.rank}.json", run, events)
+    run = setup(folder / "checkpoints", settings, processes=processes, tell=events.append)
+    run = replace(run, stopped=_after(job.stop_after))
+    if job.fail and processes.rank == 1:
+        _fail(run, job.fail)
+    fit(run)
+    results = folder / f"rank{processes.rank}.json"
+    results.write_text(json.dumps(_results(run, events)), encoding="utf-8")
 
 
 def _after(steps: int) -> Callable[[], bool]:
@@ -63,38 +64,49 @@ def _after(steps: int) -> Callable[[], bool]:
     return lambda: next(asked, None) is None
 
 
-def _failing(run: Setup, how: str) -> Setup:
-    """Let the process die or hang while it computes a gradient."""
-    taken = iter(range(12))
+def _fail(run: Setup, how: Literal["die", "hang"]) -> None:
+    """Have this process die or hang while it computes a gradient."""
+    steps = iter(range(FAILS_AT - 1))
 
-    plain = learner_module._decoder_states
-
-    def failing(
-        model: Learnable, src: Tensor, tgt_in: Tensor, layout: Layout | None = None
-    ) -> Tensor:
-        if model.training and next(taken, None) is None:
+    def fail(layer: torch.nn.Module, _inputs: object) -> None:
+        if layer.training and next(steps, None) is None:
             if how == "die":
                 os.kill(os.getpid(), signal.SIGKILL)
             time.sleep(10**6)
-        return plain(model, src, tgt_in, layout)
 
-    learner_module._decoder_states = failing
-    return run
+    assert isinstance(run.model, Transformer)
+    run.model.encoder[0].register_forward_pre_hook(fail)
 
 
-def _write(path: Path, run: Setup, events: list[Event]) -> None:
+def _results(run: Setup, events: list[Event]) -> dict[str, Any]:
     weights = torch.cat([tensor.flatten() for tensor in run.model.state_dict().values()])
     gradients = [p.grad.flatten() for p in run.model.parameters() if p.grad is not None]
-    losses = [(e.step, e.loss) for e in events if isinstance(e, Stepped | Scored)]
-    path.write_text(
-        json.dumps(
-            {
-                "weights": weights.double().tolist(),
-                "gradient": torch.cat(gradients).double().tolist(),
-                "losses": losses,
-            }
-        )
+    return {
+        "weights": weights.double().tolist(),
+        "gradient": torch.cat(gradients).double().tolist(),
+        "losses": [(e.step, e.loss) for e in events if isinstance(e, Stepped | Scored)],
+    }
+
+
+def main() -> None:
+    """Run the jobs in a process that torchrun started."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("jobs", type=json.loads)
+    parser.add_argument("--timeout", type=float, default=60)
+    given = parser.parse_args()
+    env = os.environ  # noqa: TID251 - set by torchrun
+    rank = ProcessRank(
+        rank=int(env["RANK"]),
+        world=int(env["WORLD_SIZE"]),
+        address=env["MASTER_ADDR"],
+        port=int(env["MASTER_PORT"]),
     )
+    is_restarted = env["TORCHELASTIC_RESTART_COUNT"] != "0"
+    torch.set_num_threads(1)
+    with joined(rank, device=torch.device("cpu"), timeout_s=given.timeout) as processes:
+        for fields in given.jobs:
+            job = Job(**fields)
+            run_job(replace(job, fail=None) if is_restarted else job, processes)
 
 
 if __name__ == "__main__":

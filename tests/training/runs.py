@@ -13,11 +13,11 @@ from transduce.data.batching import Indices
 from transduce.data.loader import Loader
 from transduce.data.store import Sentences, Store
 from transduce.models.build import build_model
-from transduce.training.checkpoint import Checkpoints
 from transduce.training.distributed import Processes
-from transduce.training.events import Event
-from transduce.training.loop import Setup
-from transduce.training.machine import Machine
+from transduce.training.run.checkpoint import Checkpoints
+from transduce.training.run.events import Event
+from transduce.training.session import Setup
+from transduce.training.step.machine import Machine
 
 VOCAB_SIZE = 30
 
@@ -34,7 +34,7 @@ def _side(rows: list[Indices]) -> Sentences:
 
 
 def config(**changes: dict[str, Any]) -> Config:
-    """Settle on a very small model without dropout."""
+    """Return settings of a very small model without dropout."""
     return Config.from_tree(
         {
             "model": {
@@ -67,7 +67,7 @@ def setup(
     pairs: int = 200,
     device: str = "cpu",
 ) -> Setup:
-    """Put a run together as the command does."""
+    """Set up a run as the command does."""
     place = processes or Processes()
     loader = Loader(
         store(pairs),
@@ -76,10 +76,10 @@ def setup(
         seed=settings.run.seed,
         rank=place.rank,
         world=place.world,
-        in_rows=device == "cuda",
+        packed=device == "cuda",
         pin=device == "cuda",
     )
-    dev = replace(loader, store=store(30, seed=1), per_step=place.world, in_rows=False)
+    dev = replace(loader, store=store(30, seed=1), per_step=place.world, packed=False)
     return Setup(
         config=settings,
         model=build_model(settings.model, seed=settings.run.seed).to(device),

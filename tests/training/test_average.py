@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.drawing import models, seeds
-from transduce.models.transformer import Transformer
-from transduce.training.average import MovingAverage, averaged
-from transduce.training.checkpoint import Checkpoint, Checkpoints, Progress
+from transduce.models.transformer.model import Transformer
+from transduce.training.run.average import MovingAverage, averaged
+from transduce.training.run.checkpoint import Checkpoint, Checkpoints, Progress
 
 
 def weights(seed: int) -> dict[str, Tensor]:
@@ -67,7 +67,7 @@ def test_a_moving_average_follows_the_weights(
             for name, parameter in model.named_parameters():
                 parameter.add_(torch.randn(parameter.shape, generator=generator))
                 expected[name] = decay * expected[name] + (1 - decay) * parameter
-        average.follow()
+        average.update()
     assert average.weights.keys() == expected.keys()
     for name, tensor in average.weights.items():
         torch.testing.assert_close(tensor, expected[name], rtol=1e-9, atol=1e-9)
@@ -79,7 +79,7 @@ def test_a_moving_average_of_what_stands_still_stands_still(
 ) -> None:
     average = MovingAverage(model, decay)
     for _ in range(3):
-        average.follow()
+        average.update()
     for name, parameter in model.named_parameters():
         assert torch.equal(average.weights[name], parameter)
         assert average.weights[name].data_ptr() != parameter.data_ptr()

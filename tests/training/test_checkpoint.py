@@ -1,4 +1,4 @@
-"""Checkpoints come back bit for bit, are complete or not there, and do not pile up."""
+"""Checkpoints come back bit for bit, are complete or absent, and do not pile up."""
 
 import json
 import math
@@ -20,11 +20,15 @@ from torch import Tensor
 
 from tests.drawing import seeds
 from transduce.errors import InputError, TransduceError
-from transduce.training.checkpoint import Checkpoint, Checkpoints, Progress, Scores
+from transduce.tasks.base import MetricScore
+from transduce.training.run.checkpoint import Checkpoint, Checkpoints, Progress
+from transduce.training.run.scores import Criterion, Scores
+
+OLD_RUN = Path(__file__).parents[1] / "fixtures" / "version_0_1" / "stopped"
 
 
 def tensors(seed: int, size: int = 20) -> dict[str, Tensor]:
-    """Draw some, with the values that a careless format would lose."""
+    """Draw tensors, with the values that a careless format would lose."""
     generator = torch.Generator().manual_seed(seed)
     drawn = torch.randn(size, 3, generator=generator)
     drawn[:4, 0] = torch.tensor([math.nan, math.inf, -0.0, 1e-42])
@@ -57,25 +61,34 @@ def steps_in(folder: Path) -> list[str]:
 
 
 counts = st.integers(0, 10**12 - 1)
+scores = st.builds(
+    Scores,
+    loss=st.floats(0, 100),
+    metric=st.none()
+    | st.builds(
+        MetricScore,
+        name=st.text(),
+        score=st.floats(-100, 100),
+        signature=st.text(),
+        higher_is_better=st.booleans(),
+    ),
+)
 progresses = st.builds(
     Progress,
     step=counts,
     epoch=counts,
     batches_done=counts,
     epoch_batches=counts,
-    in_rows=st.booleans(),
+    packed=st.booleans(),
     tokens=counts,
     seconds=st.floats(0, 1e9),
-    best_loss=st.none() | st.floats(0, 100),
+    best=st.none() | scores,
     scorings_since_best=counts,
     skipped=counts,
     skipped_in_a_row=counts,
-    went_back=counts,
+    rollbacks=counts,
     max_tokens=st.none() | counts,
     guard=st.tuples(st.floats(0, 100), st.floats(0, 1e6)),
-)
-scores = st.builds(
-    Scores, loss=st.floats(0, 100), bleu=st.none() | st.floats(0, 100), signature=st.text()
 )
 
 
@@ -92,14 +105,22 @@ def test_what_is_saved_comes_back_bit_for_bit(
             progress, weights=weights, moments=moments, moving_average=average
         )
         if found is not None:
-            written = checkpoints.add_scores(written, replace(progress, best_loss=0.5), found)
+            written = checkpoints.add_scores(written, replace(progress, best=found), found)
         assert [written] == checkpoints.all() == [Checkpoint.read(written.folder)]
         assert written == checkpoints.newest()
-        assert written.progress == (replace(progress, best_loss=0.5) if found else progress)
+        assert written.progress == (replace(progress, best=found) if found else progress)
         assert written.scores == found
         assert bits(written.weights()) == bits(weights)
         assert bits(written.moments()) == bits(moments)
         assert bits(written.moving_average()) == bits(average)
+
+
+def scored_by(value: int, *, direction: int) -> Scores:
+    """Scores that are worse the higher the value, by the loss (0) or by a metric."""
+    if direction == 0:
+        return Scores(float(value))
+    metric = MetricScore("rate", -direction * float(value), "", higher_is_better=direction > 0)
+    return Scores(loss=-float(value), metric=metric)  # the loss says the opposite
 
 
 @settings(max_examples=12)
@@ -107,17 +128,24 @@ def test_what_is_saved_comes_back_bit_for_bit(
     losses=st.lists(st.none() | st.integers(1, 5), min_size=1, max_size=7),
     keep_last=st.integers(1, 3),
     keep_best=st.integers(1, 3),
+    direction=st.sampled_from([-1, 0, 1]),
 )
 def test_kept_are_the_last_the_best_and_the_newest(
-    losses: list[int | None], keep_last: int, keep_best: int
+    losses: list[int | None], keep_last: int, keep_best: int, direction: int
 ) -> None:
     with tempfile.TemporaryDirectory() as name:
-        checkpoints = Checkpoints(Path(name), keep_last=keep_last, keep_best=keep_best)
+        checkpoints = Checkpoints(
+            Path(name),
+            keep_last=keep_last,
+            keep_best=keep_best,
+            criterion=Criterion(by_metric=direction != 0),
+        )
         for step, loss in enumerate(losses):
             written = saved(checkpoints, Progress(step=step), size=4)
             checkpoints.prune()
             if loss is not None:
-                checkpoints.add_scores(written, written.progress, Scores(float(loss)))
+                found = scored_by(loss, direction=direction)
+                checkpoints.add_scores(written, written.progress, found)
                 checkpoints.prune()
         scored = [(loss, step) for step, loss in enumerate(losses) if loss is not None]
         newest = len(losses) - 1
@@ -161,7 +189,7 @@ def test_what_a_killed_process_left_is_neither_taken_nor_kept(two: Checkpoints) 
         (left / "state.json").unlink()
     assert [found.step for found in two.all()] == [8, 16]
     two.prune()
-    two.remove_left()
+    two.remove_leftovers()
     assert content(two.folder) == whole
     assert steps_in(two.folder) == ["step-000000000008", "step-000000000016"]
 
@@ -192,6 +220,8 @@ def damage(state: str, **changes: Any) -> str:
         lambda text: damage(text, progress={}),
         lambda text: damage(text, progress=None),
         lambda text: damage(text, scores={"los": 1}),
+        lambda text: damage(text, scores={"loss": 1.0, "metric": {"name": "BLEU"}}),
+        lambda text: damage(text, scores=[1]),
         lambda text: "\x00" * len(text),
     ],
 )
@@ -202,7 +232,7 @@ def test_a_damaged_state_is_named_with_what_to_do(two: Checkpoints, spoil: Any) 
         two.newest()
     assert str(path) in str(caught.value)
     assert "is damaged" in str(caught.value)
-    assert f"bring back a copy of it, or delete {path.parent}" in str(caught.value)
+    assert f"restore it from a copy, or delete {path.parent}" in str(caught.value)
 
 
 def test_bytes_that_are_no_text_are_a_damaged_state(two: Checkpoints) -> None:
@@ -211,14 +241,42 @@ def test_bytes_that_are_no_text_are_a_damaged_state(two: Checkpoints) -> None:
         two.newest()
 
 
-def test_one_from_before_there_were_rows_is_of_padded_batches(two: Checkpoints) -> None:
+def test_checkpoints_of_version_0_1_are_read() -> None:
+    """Its only metric was BLEU, and its best was that of the lowest loss."""
+    old = Checkpoints(OLD_RUN / "checkpoints", keep_last=5, keep_best=1)
+    first, newest = old.all()[-2:]
+    assert [first.step, newest.step] == [8, 16]
+    assert first.scores == Scores(
+        5.5546742634600905,
+        MetricScore("BLEU", 0.0, "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:2.6.0"),
+    )
+    assert newest.progress.best == Scores(first.scores.loss)
+    assert newest.progress.guard == (5.656179428100586, 16.0)
+    assert newest == old.newest()
+
+
+@pytest.mark.parametrize("loss", [None, 2.5])
+def test_the_best_loss_of_version_0_1_is_the_best_so_far(two: Checkpoints, loss: object) -> None:
     path = two.folder / "step-000000000016" / "state.json"
     state = json.loads(path.read_text())
-    del state["progress"]["in_rows"]
+    del state["progress"]["best"]
+    state["progress"]["best_loss"] = loss
+    state["scores"] = {"loss": 3.0, "bleu": None, "signature": ""}
     path.write_text(json.dumps(state))
     newest = two.newest()
     assert newest is not None
-    assert newest.progress == Progress(step=16, in_rows=False)
+    assert newest.progress.best == (None if loss is None else Scores(2.5))
+    assert newest.scores == Scores(3.0)
+
+
+def test_one_from_before_batches_were_packed_has_padded_batches(two: Checkpoints) -> None:
+    path = two.folder / "step-000000000016" / "state.json"
+    state = json.loads(path.read_text())
+    del state["progress"]["packed"]
+    path.write_text(json.dumps(state))
+    newest = two.newest()
+    assert newest is not None
+    assert newest.progress == Progress(step=16, packed=False)
 
 
 def test_another_format_is_said_to_be_another_versions(two: Checkpoints) -> None:
@@ -252,7 +310,7 @@ def test_what_cannot_be_written_leaves_the_one_before_whole(two: Checkpoints, si
         no_file_longer_than(size),
         pytest.raises(
             TransduceError,
-            match=r"the checkpoint of step 24 \(.+\); the one of step 16 is whole: make room",
+            match=r"the checkpoint of step 24 \(.+\); the one of step 16 is intact: free some disk",
         ),
     ):
         saved(two, Progress(step=24), size=20_000)
@@ -263,7 +321,7 @@ def test_what_cannot_be_written_leaves_the_one_before_whole(two: Checkpoints, si
 def test_scores_that_cannot_be_written_leave_the_checkpoint_unscored(two: Checkpoints) -> None:
     newest = two.newest()
     assert newest is not None
-    with no_file_longer_than(10), pytest.raises(TransduceError, match="make room and run"):
+    with no_file_longer_than(10), pytest.raises(TransduceError, match="free some disk space"):
         two.add_scores(newest, newest.progress, Scores(1.0))
     assert two.newest() == newest
     two.add_scores(newest, newest.progress, Scores(1.0))

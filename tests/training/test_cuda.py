@@ -1,4 +1,4 @@
-"""Training on a GPU: the same numbers, in the precision that was chosen."""
+"""Training on a GPU gives the losses of the CPU, in the chosen precision."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -12,16 +12,16 @@ from tests.training.runs import config, setup
 from transduce.errors import TransduceError
 from transduce.models.build import build_model
 from transduce.training.distributed import Processes
-from transduce.training.events import Event, MemoryLowered, Stepped
-from transduce.training.learner import Learner
-from transduce.training.loop import train
-from transduce.training.machine import Machine, choose_machine
+from transduce.training.loop import fit
+from transduce.training.run.events import Event, MemoryLowered, Stepped
+from transduce.training.step.machine import Machine, choose_machine
+from transduce.training.step.train_step import TrainStep
 
 pytestmark = [
     pytest.mark.gpu,
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device"),
-    # Advice, not faults: a thread that meets the device for the first time, exact float32, and what
-    # the compiler itself looks at.
+    # Advice, not faults: about a thread's first use of the device, exact float32, and what the
+    # compiler inspects.
     pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf"),
     pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS"),
     pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores"),
@@ -30,16 +30,16 @@ CUDA, CPU = torch.device("cuda", 0), torch.device("cpu")
 
 
 def losses(
-    machine: Machine, *, in_rows: bool, steps: int = 30, **changes: dict[str, Any]
+    machine: Machine, *, packed: bool, steps: int = 30, **changes: dict[str, Any]
 ) -> list[float]:
     settings = config(**{"training": {"batch_tokens": 200}, **changes})
-    loader = replace(setup(Path(), settings).loader, in_rows=in_rows)
-    learner = Learner(build_model(settings.model).to(machine.device), settings, machine)
+    loader = replace(setup(Path(), settings).loader, packed=packed)
+    train_step = TrainStep(build_model(settings.model).to(machine.device), settings, machine)
     made, number = [], 0
     for epoch in range(100):
-        for share in loader.steps(epoch):
+        for batches in loader.steps(epoch):
             number += 1
-            step = learner.step(share, number=number, rate=3e-3, processes=Processes())
+            step = train_step(batches, number=number, rate=3e-3, processes=Processes())
             made.append(step.loss)
             if number == steps:
                 return [loss.item() for loss in made]
@@ -50,7 +50,7 @@ def test_auto_is_bf16_where_the_gpu_has_it() -> None:
     assert choose_machine(config().run) == Machine(CUDA, torch.bfloat16)
 
 
-@pytest.mark.parametrize("in_rows", [False, True])
+@pytest.mark.parametrize("packed", [False, True])
 @pytest.mark.parametrize(
     ("machine", "tolerance"),
     [
@@ -59,9 +59,9 @@ def test_auto_is_bf16_where_the_gpu_has_it() -> None:
     ],
     ids=["float32", "bf16"],
 )
-def test_the_losses_are_those_of_the_cpu(machine: Machine, tolerance: float, in_rows: bool) -> None:
-    """Padded, kernel by kernel; in rows, compiled and recorded."""
-    on_gpu, on_cpu = (losses(each, in_rows=in_rows) for each in (machine, Machine(CPU)))
+def test_the_losses_are_those_of_the_cpu(machine: Machine, tolerance: float, packed: bool) -> None:
+    """Padded batches run kernel by kernel; packed rows are compiled and recorded."""
+    on_gpu, on_cpu = (losses(each, packed=packed) for each in (machine, Machine(CPU)))
     assert on_gpu == pytest.approx(on_cpu, rel=tolerance)
     assert on_gpu[-1] < on_gpu[0]
 
@@ -75,43 +75,41 @@ def test_the_losses_are_those_of_the_cpu(machine: Machine, tolerance: float, in_
     ids=["pre-norm", "heads"],
 )
 def test_unusual_models_are_recorded_too(unusual: dict[str, Any]) -> None:
-    on_gpu, on_cpu = (
-        losses(Machine(device), in_rows=True, model=unusual) for device in (CUDA, CPU)
-    )
+    on_gpu, on_cpu = (losses(Machine(device), packed=True, model=unusual) for device in (CUDA, CPU))
     assert on_gpu == pytest.approx(on_cpu, rel=1e-3)
 
 
-def test_what_dropout_draws_follows_from_the_number_of_a_step_even_when_played_again() -> None:
+def test_dropout_depends_only_on_the_number_of_the_step_even_when_replayed() -> None:
     settings = config(model={"p_drop": 0.5, "p_drop_ff": 0.2}, training={"batch_tokens": 200})
     machine = Machine(CUDA, torch.bfloat16)
-    loader = replace(setup(Path(), settings).loader, in_rows=True)
-    learner = Learner(build_model(settings.model).to(CUDA), settings, machine)
-    share = next(loader.steps(0))
-    numbers = [1, 2, 3, 4, 3, 4]  # the first computes, the second records, the others are played
-    made = [learner.step(share, number=n, rate=0.0, processes=Processes()) for n in numbers]
+    loader = replace(setup(Path(), settings).loader, packed=True)
+    train_step = TrainStep(build_model(settings.model).to(CUDA), settings, machine)
+    batches = next(loader.steps(0))
+    numbers = [1, 2, 3, 4, 3, 4]  # the first computes, the second records, the others are replayed
+    made = [train_step(batches, number=n, rate=0.0, processes=Processes()) for n in numbers]
     found = [(step.loss.item(), step.gradient_norm.item()) for step in made]
     assert len(set(found[:4])) == 4
     assert found[2:4] == found[4:]
 
 
-def test_a_compiler_that_fails_is_an_error_that_says_what_to_do() -> None:
+def test_a_failing_compiler_is_an_error_that_says_what_to_do() -> None:
     def refuse(*_: object, **__: object) -> None:
         raise OSError("no space left")
 
     torch.compiler.reset()
     fails = pytest.raises(TransduceError, match=r"no space left\); --set run.compile=false")
     with patch("torch._inductor.compile_fx.compile_fx", refuse), fails:
-        losses(Machine(CUDA), in_rows=True)
-    assert losses(Machine(CUDA, may_compile=False), in_rows=False, steps=2)
+        losses(Machine(CUDA), packed=True)
+    assert losses(Machine(CUDA, may_compile=False), packed=False, steps=2)
 
 
-def test_a_run_that_is_stopped_goes_on_without_a_leap(tmp_path: Path) -> None:
+def test_a_stopped_run_resumes_with_the_same_losses(tmp_path: Path) -> None:
     def made(folder: Path, stops: list[int]) -> dict[int, float]:
         told: list[Event] = []
         for stop in [*stops, 10**9]:
             run = setup(folder, config(), tell=told.append, device="cuda")
             asked = iter(range(stop))
-            train(replace(run, stopped=lambda asked=asked: next(asked, None) is None))  # type: ignore[misc]
+            fit(replace(run, stopped=lambda asked=asked: next(asked, None) is None))  # type: ignore[misc]
         return {event.step: event.loss for event in told if isinstance(event, Stepped)}
 
     whole, parts = made(tmp_path / "whole", []), made(tmp_path / "parts", [15])
@@ -128,7 +126,7 @@ def test_memory_that_really_runs_out_splits_the_batch(tmp_path: Path) -> None:
     torch.cuda.empty_cache()
     torch.cuda.set_per_process_memory_fraction(6e9 / total)
     try:
-        assert train(run) == "3 steps are made"
+        assert fit(run) == "3 steps are made"
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert [event for event in told if isinstance(event, MemoryLowered)]

@@ -1,5 +1,6 @@
-"""What nobody said is found out from the corpus, and whatever somebody said stays."""
+"""Settings that are not given follow from the corpus; given ones are kept."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -7,10 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.models.recurrent import RecurrentConfig
+from transduce.config import kinds
 from transduce.config.presets import preset_named
 from transduce.config.schema import Config, Tree, merge
 from transduce.data.store import Sentences, Store
-from transduce.training.defaults import automatic_lines, automatic_model, automatic_training
+from transduce.errors import ConfigError
+from transduce.training.run.defaults import automatic_lines, automatic_model, automatic_training
 
 corpora = st.integers(1, 10**9)
 lengths = st.integers(1, 100)
@@ -27,9 +31,10 @@ def store_of(pairs: int, src_tokens: int, tgt_tokens: int) -> Store:
 
 
 def settled(pairs: int, given: Tree, *, on_gpu: bool, length: int = 20) -> Config:
-    """Lay what was given over what was found out, as a run does."""
+    """Lay given settings over the automatic ones, as a run does."""
     automatic = automatic_training(store_of(pairs, length, length), given, on_gpu=on_gpu)
-    return Config.from_tree(merge(merge(automatic, automatic_model(pairs, on_gpu=on_gpu)), given))
+    shape = automatic_model(given, pairs, on_gpu=on_gpu)
+    return Config.from_tree(merge(merge(automatic, shape), given))
 
 
 @pytest.mark.parametrize(
@@ -51,6 +56,39 @@ def test_the_size_of_the_corpus_chooses_the_preset(pairs: int, on_gpu: bool, pre
     assert found.model_copy(update={"p_drop": 0.1}) == preset_named(preset).model
 
 
+@pytest.fixture
+def recurrent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Another kind of model, which has no default preset."""
+    monkeypatch.setitem(kinds._OWN, "recurrent", "tests.models.recurrent")
+    kinds.find_kind.cache_clear()
+    yield
+    kinds.find_kind.cache_clear()
+
+
+@pytest.mark.usefixtures("recurrent")
+@pytest.mark.parametrize(("pairs", "p_drop"), [(10, 0.3), (200_000, 0.2), (5_000_000, 0.1)])
+def test_a_kind_without_a_default_preset_has_its_own_defaults(pairs: int, p_drop: float) -> None:
+    found = settled(pairs, {"model": {"kind": "recurrent"}}, on_gpu=True).model
+    assert found == RecurrentConfig(p_drop=p_drop)
+    given_too = {"model": {"kind": "recurrent", "d_recurrent": 7, "p_drop": 0.5}}
+    assert settled(pairs, given_too, on_gpu=True).model == RecurrentConfig(
+        d_recurrent=7, p_drop=0.5
+    )
+
+
+@pytest.mark.parametrize("model", [None, 3, {"kind": None}, {"kind": 7}])
+def test_a_kind_that_makes_no_sense_is_reported_with_the_other_settings(model: object) -> None:
+    shape = automatic_model({"model": model}, 1, on_gpu=False)
+    assert Config.from_tree(shape).model.kind == "transformer"
+    with pytest.raises(ConfigError, match="model"):
+        Config.from_tree(merge(shape, {"model": model}))
+
+
+def test_an_unknown_kind_is_named() -> None:
+    with pytest.raises(ConfigError, match="no kind of model named 'transfromer'"):
+        automatic_model({"model": {"kind": "transfromer"}}, 1, on_gpu=False)
+
+
 @given(pairs=corpora, more=corpora, on_gpu=st.booleans())
 def test_more_text_needs_no_more_dropout_and_no_smaller_a_model(
     pairs: int, more: int, on_gpu: bool
@@ -66,8 +104,8 @@ def test_any_corpus_gives_settings_that_hold_together(
     pairs: int, src: int, tgt: int, on_gpu: bool
 ) -> None:
     tree = automatic_training(store_of(pairs, src, tgt), {}, on_gpu=on_gpu)
-    config = Config.from_tree(merge(tree, automatic_model(pairs, on_gpu=on_gpu)))
-    tokens = (max(src, tgt) + 1) * pairs  # with the ends of sentences
+    config = Config.from_tree(merge(tree, automatic_model({}, pairs, on_gpu=on_gpu)))
+    tokens = (max(src, tgt) + 1) * pairs  # with EOS
     training = config.training
     assert 512 <= training.batch_tokens <= (25_000 if on_gpu else 4_096)
     if training.batch_tokens > 512:
@@ -119,7 +157,7 @@ def test_with_a_budget_the_rate_falls_to_0_at_its_end(budget: str, on_gpu: bool)
 
 
 @pytest.mark.parametrize("given_now", [{}, {"training": {}}, {"training": {"clip_norm": 1.0}}])
-def test_without_a_budget_the_run_goes_on_until_it_stops_improving(given_now: Tree) -> None:
+def test_without_a_budget_the_run_trains_until_it_stops_improving(given_now: Tree) -> None:
     training = settled(10_000, given_now, on_gpu=False).training
     assert training.schedule == "paper"
     assert training.patience == 10

@@ -1,41 +1,19 @@
-"""Which weights a run gives at its end."""
+"""Which weights a run ends with."""
 
 import re
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 from torch import Tensor
 
-from transduce.config.schema import Config
-from transduce.data.grammar import generate
-from transduce.models.base import Learnable
+from transduce.grammar import generate
+from transduce.models.base import Seq2Seq
 from transduce.models.folder import load_model
-from transduce.training.distributed import Place
-from transduce.training.events import Event
-from transduce.training.loop import Evaluate
-from transduce.training.run import Request, run
-from transduce.training.run_folder import RunFolder
-
-
-class Nobody:
-    """Watches a run and says nothing."""
-
-    @contextmanager
-    def phase(self, _name: str) -> Iterator[Callable[[int, int], None]]:
-        yield lambda _done, _of: None
-
-    def begin(self, folder: RunFolder, config: Config, step: int) -> None:
-        pass
-
-    def __call__(self, _event: Event) -> None:
-        pass
-
-
-@contextmanager
-def never() -> Iterator[Callable[[], bool]]:
-    yield lambda: False
+from transduce.tasks.base import MetricScore
+from transduce.training.dev import Evaluate
+from transduce.training.loop import train
+from transduce.training.run.events import Event, Scored, Warned
+from transduce.training.run.journal import read_journal
 
 
 def narrowness(weights: Tensor) -> float:
@@ -43,46 +21,96 @@ def narrowness(weights: Tensor) -> float:
     return round(1000 / norm, 2)
 
 
-def stand_in(*_: object, **__: object) -> Evaluate:
-    """A score that has nothing to do with the loss: it falls as the embedding grows."""
+def scored_by_narrowness(monkeypatch: pytest.MonkeyPatch, *, higher_is_better: bool) -> None:
+    """Score by something other than the loss: a number that falls as the embedding grows."""
 
-    def evaluate(model: Learnable) -> tuple[float, str]:
-        return narrowness(model.projection), "a stand-in"
+    def make_evaluate(*_: object, sentences: int, **__: object) -> Evaluate:
+        def evaluate(model: Seq2Seq) -> MetricScore | None:
+            if sentences == 0:
+                return None
+            score = narrowness(model.projection)
+            return MetricScore("narrowness", score, "a stand-in", higher_is_better)
 
-    return evaluate
+        return evaluate
+
+    monkeypatch.setattr("transduce.training.run.setup.make_evaluate", make_evaluate)
 
 
-@pytest.mark.parametrize("choose_by", ["loss", "bleu"])
-def test_the_weights_are_chosen_by_what_the_settings_say(tmp_path: Path, choose_by: str) -> None:
+def small_run(folder: Path, **run: object) -> tuple[Path, str]:
+    """Train a small model; return its folder and its card."""
     for side, name in enumerate(("a.en", "a.de")):
         text = "".join(f"{pair[side]}\n" for pair in generate(200, seed=4))
-        (tmp_path / name).write_text(text, encoding="utf-8")
+        (folder / name).write_text(text, encoding="utf-8")
     shape = {"vocab_size": 280, "n_layers": 1, "d_model": 16, "d_ff": 16, "h": 2}
-    given = {
-        "data": {"src": str(tmp_path / "a.en"), "tgt": str(tmp_path / "a.de")},
-        "model": shape,
-        "training": {"batch_tokens": 400, "steps": 12, "learning_rate": 0.03, "warmup_steps": 2},
-        "run": {"device": "cpu", "checkpoint_steps": 3, "average": 3, "choose_by": choose_by},
-    }
-    out = tmp_path / "run"
-    run(
-        Request(out, given),
-        place=Place(),
-        watcher=Nobody(),
-        make_evaluate=stand_in,
-        listening=never,
+    training = {"batch_tokens": 400, "steps": 12, "learning_rate": 0.03, "warmup_steps": 2}
+    out = folder / "run"
+    train(
+        src=folder / "a.en",
+        tgt=folder / "a.de",
+        out=out,
+        settings={
+            "model": shape,
+            "training": training,
+            "run": {"device": "cpu", "checkpoint_steps": 3, "average": 3} | run,
+        },
     )
-    card = (out / "README.md").read_text(encoding="utf-8")
-    column = r" (\d+\.\d+) \|" if choose_by == "bleu" else ""
-    rows = re.findall(rf"^\| (\w+)[^|]*\| (\d+\.\d+) \| [\d.]+ \|{column}$", card, re.MULTILINE)
-    assert [row[0] for row in rows][:2] == ["average", "best"]
-    scores = [float(row[-1]) for row in rows]
+    return out, (out / "README.md").read_text(encoding="utf-8")
+
+
+def table(card: str, *, metric: bool) -> list[tuple[str, ...]]:
+    column = r" (\d+\.\d+) \|" if metric else ""
+    found = re.findall(rf"^\| (\w+)[^|]*\| (\d+\.\d+) \| [\d.]+ \|{column}$", card, re.MULTILINE)
+    assert [row[0] for row in found][:2] == ["average", "best"]
+    scores = [row[-1] for row in found]
     assert len(set(scores)) == len(scores), "else there is nothing to choose"
-    best = max(scores) if choose_by == "bleu" else min(scores)
-    name = next(row[0] for row, score in zip(rows, scores, strict=True) if score == best)
-    assert re.search(rf"by {'BLEU' if choose_by == 'bleu' else 'the loss'}: \*\*{name} ", card)
+    return found
+
+
+def test_by_default_the_loss_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scored_by_narrowness(monkeypatch, higher_is_better=True)
+    out, card = small_run(tmp_path)
+    [name, _] = min(table(card, metric=False), key=lambda row: float(row[1]))
+    assert f"by the loss: **{name} " in card
     chosen = narrowness(load_model(out).model.projection)
-    assert f"BLEU **{chosen:.2f}** on the whole development set" in card
-    if choose_by == "bleu":
-        assert chosen == max(scores)
-        assert name != min(rows, key=lambda row: float(row[1]))[0], "the loss says another"
+    assert f"narrowness **{chosen:.2f}** on the whole development set" in card
+    assert "signature `a stand-in`" in card
+
+
+@pytest.mark.parametrize(
+    ("word", "higher_is_better"),
+    [("metric", True), ("bleu", False)],  # the second word is that of version 0.1
+)
+def test_the_metric_decides_where_the_settings_say_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str, higher_is_better: bool
+) -> None:
+    scored_by_narrowness(monkeypatch, higher_is_better=higher_is_better)
+    out, card = small_run(tmp_path, choose_by=word)
+    assert "| perplexity | narrowness |" in card
+    rows = table(card, metric=True)
+    best = (max if higher_is_better else min)(rows, key=lambda row: float(row[2]))
+    assert f"by narrowness: **{best[0]} " in card
+    assert narrowness(load_model(out).model.projection) == float(best[2])
+    assert f"narrowness **{best[2]}** on the whole development set" in card
+    if higher_is_better:
+        assert best != min(rows, key=lambda row: float(row[1])), "the loss would choose another"
+    scored = [event for event in read_journal(out / "journal.jsonl") if isinstance(event, Scored)]
+    scores = [event.score for event in scored if event.score is not None]
+    expected = (max if higher_is_better else min)(scores)
+    assert [event.score for event in scored if event.best][-1] == expected
+    step = scored[scores.index(expected)].step
+    assert f"| best checkpoint (step {step}) |" in card
+
+
+def test_a_run_that_translates_only_at_its_end_chooses_by_the_metric_there(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scored_by_narrowness(monkeypatch, higher_is_better=True)
+    out, card = small_run(tmp_path, choose_by="metric", score_sentences=0)
+    events: list[Event] = read_journal(out / "journal.jsonl")
+    assert len([event for event in events if isinstance(event, Warned)]) == 1
+    scored = [event for event in events if isinstance(event, Scored)]
+    assert {(event.metric, event.best_by) for event in scored} == {(None, "loss")}
+    best = max(table(card, metric=True), key=lambda row: float(row[2]))
+    assert f"by narrowness: **{best[0]} " in card
+    lowest = min(scored, key=lambda event: event.loss)
+    assert f"| best checkpoint (step {lowest.step}) |" in card

@@ -11,15 +11,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.errors import InputError
-from transduce.training.events import Event, Finished, MemoryLowered, Saved, Scored, Stepped
-from transduce.training.journal import Journal, read_journal
+from transduce.training.run.events import Event, Finished, MemoryLowered, Saved, Scored, Stepped
+from transduce.training.run.journal import Journal, read_journal
+
+OLD = Path(__file__).parents[1] / "fixtures" / "version_0_1" / "finished.jsonl"
 
 EVENTS = st.lists(
     st.one_of(*(st.builds(kind, step=st.integers(0, 9)) for kind in get_args(Event))), max_size=8
 )
 HISTORY: list[Event] = [
     Stepped(1, 1, 0.5, 9.5, 1e-7, 2.0, 900, 450.0, 2.0, 0.01),
-    Scored(1, 8.25, 3827.5, None, "", best=True, seconds=3.0),
+    Scored(1, 8.25, 3827.5, best=True, seconds=3.0),
     Saved(1, "runs/é/step-1"),
     Stepped(2, 1, 1.0, 9.25, 2e-7, 2.5, 1800, 450.0, 4.0, 0.02),
     MemoryLowered(2, 2048),
@@ -37,7 +39,7 @@ def write(path: Path, events: list[Event]) -> bytes:
 
 
 def as_read(events: list[Event]) -> list[Event]:
-    """What reading gives: nan, or no BLEU, for what is not finite; of a step's scores the last."""
+    """What reading gives: nan, or no score, for what is not finite; of a step's scores the last."""
     last = {event.step: place for place, event in enumerate(events) if isinstance(event, Scored)}
     return [
         without_odd(event)
@@ -49,8 +51,8 @@ def as_read(events: list[Event]) -> list[Event]:
 def without_odd(event: Event) -> Event:
     values: dict[str, Any] = asdict(event)
     values |= {name: math.nan for name, value in values.items() if odd(value)}
-    if odd(values.get("bleu")):
-        values["bleu"] = None
+    if odd(values.get("score")):
+        values["score"] = None
     return type(event)(**values)
 
 
@@ -118,7 +120,9 @@ def test_going_on_drops_what_will_be_made_again(path: Path, events: list[Event],
 
 def test_going_on_keeps_the_score_of_the_step_until_it_is_told_again(tmp_path: Path) -> None:
     path = tmp_path / "journal.jsonl"
-    first = Scored(1, 8.25, 3827.5, 1.0, "sig", best=True, seconds=3.0)
+    first = Scored(
+        1, 8.25, 3827.5, best=True, seconds=3.0, metric="BLEU", score=1.0, signature="sig"
+    )
     again = replace(first, seconds=4.0)
     write(path, [first])
     with Journal.open(path, 1) as journal:
@@ -141,6 +145,31 @@ def test_what_a_newer_version_writes_is_passed_over_and_kept(tmp_path: Path) -> 
     Journal.open(path, 1).close()
     assert path.read_text().splitlines() == lines
     assert read_journal(path) == [Saved(1, "a")]
+
+
+OLD_SCORED = (
+    '{"event": "Scored", "step": 8, "loss": 2.5, "perplexity": 12.2, "bleu": %s, '
+    '"signature": "%s", "best": true, "seconds": 3.0}'
+)
+
+
+def test_scores_of_version_0_1_are_read_as_bleu(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    lines = [OLD_SCORED % ("31.25", "tok:13a"), (OLD_SCORED % ("null", "")).replace("8", "9")]
+    path.write_text("".join(f"{line}\n" for line in lines))
+    with_bleu = Scored(8, 2.5, 12.2, True, 3.0, "loss", "BLEU", 31.25, "tok:13a", True)
+    assert read_journal(path) == [with_bleu, Scored(9, 2.5, 12.2, best=True, seconds=3.0)]
+    Journal.open(path, 9).close()
+    assert path.read_text().splitlines() == lines, "resumed, its lines stay as they are"
+
+
+def test_a_whole_journal_of_version_0_1_is_read() -> None:
+    events = read_journal(OLD)
+    lines = [json.loads(line) for line in OLD.read_text(encoding="utf-8").splitlines()]
+    assert [(type(e).__name__, e.step) for e in events] == [(x["event"], x["step"]) for x in lines]
+    scored = [event for event in events if isinstance(event, Scored)]
+    assert {(event.metric, event.best_by) for event in scored} == {("BLEU", "loss")}
+    assert [event.score for event in scored] == [x["bleu"] for x in lines if "bleu" in x]
 
 
 DAMAGED = [
@@ -177,6 +206,7 @@ def test_a_damaged_line_is_named_but_not_if_it_is_the_last(tmp_path: Path, damag
         ('{"event": "Saved", "step": true, "path": "a"}', "step is True"),
         ('{"event": "Saved", "step": 1.5, "path": "a"}', "step is 1.5"),
         ('{"event": "Saved", "step": null, "path": "a"}', "step is None"),
+        (OLD_SCORED % ('"high"', ""), "score is 'high'"),
     ],
 )
 def test_an_event_that_is_none_is_named(tmp_path: Path, line: str, fault: str) -> None:
@@ -203,7 +233,7 @@ def test_numbers_too_large_for_a_float_are_none(tmp_path: Path) -> None:
 def test_a_full_disk_is_one_line() -> None:
     with (
         Journal(Path("/dev/full")) as journal,
-        pytest.raises(InputError, match=r"^cannot write /dev/full: No space left on device$"),
+        pytest.raises(InputError, match=r"^cannot write /dev/full: No space left on device; free"),
     ):
         journal(HISTORY[0])
 

@@ -11,7 +11,7 @@ from torch.testing import assert_close
 
 from tests.drawing import seeds
 from transduce.text.special_ids import PAD_ID
-from transduce.training.loss import smoothed_loss
+from transduce.training.step.loss import smoothed_loss
 
 Problem = tuple[Tensor, Tensor, Tensor]
 smoothings = st.sampled_from([0.0, 0.1, 0.5])
@@ -56,7 +56,7 @@ def torch_loss(states: Tensor, projection: Tensor, targets: Tensor, eps_ls: floa
 def test_chunks_have_as_many_rows_as_suit_the_device(size: int) -> None:
     drawn = problem((5, 5), 11, 4, seed=1)
     whole = smoothed_loss(*drawn, eps_ls=0.1)[0]
-    with patch("transduce.training.loss.in_whole_waves", return_value=size) as rounded:
+    with patch("transduce.training.step.loss.rows_in_whole_waves", return_value=size) as rounded:
         cut = smoothed_loss(*drawn, eps_ls=0.1, chunk_elements=70)[0]
     rounded.assert_called_once_with(70 // 11, 4, torch.device("cpu"))
     assert_close(cut, whole)
@@ -107,7 +107,7 @@ def test_gradients_are_those_of_finite_differences(eps_ls: float) -> None:
 
 
 @given(seed=seeds)
-def test_padding_changes_nothing_and_learns_nothing(seed: int) -> None:
+def test_padding_changes_nothing_and_has_no_gradient(seed: int) -> None:
     states, projection, targets = problem((3, 5), 11, 4, seed=seed)
     padding = targets == PAD_ID
     other = torch.where(padding[..., None], torch.full_like(states, 9.0), states)
@@ -122,7 +122,7 @@ def test_padding_changes_nothing_and_learns_nothing(seed: int) -> None:
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float32])
-def test_a_batch_of_padding_gives_nothing(dtype: torch.dtype) -> None:
+def test_a_batch_of_padding_has_no_loss_and_no_gradient(dtype: torch.dtype) -> None:
     states, projection, _ = problem((2, 3), 7, 4, seed=3)
     targets = torch.full((2, 3), PAD_ID)
     states, projection = (t.detach().to(dtype).requires_grad_() for t in (states, projection))
@@ -158,7 +158,7 @@ def test_the_same_gradients_come_back_twice() -> None:
     assert all(map(torch.equal, first, second))
 
 
-def test_a_certain_or_hopeless_model_stays_finite() -> None:
+def test_a_model_that_is_certain_or_very_wrong_stays_finite() -> None:
     projection = torch.tensor([[0.0], [1.0], [-1.0]], requires_grad=True)
     states = torch.tensor([[1e4], [-1e4]], requires_grad=True)
     loss, nll = smoothed_loss(states, projection, torch.tensor([1, 1]), eps_ls=0.0)
@@ -210,7 +210,7 @@ def test_on_a_gpu_padding_is_weighted_instead_of_left_out() -> None:
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 @pytest.mark.filterwarnings("ignore:Attempting to run cuBLAS")
 @pytest.mark.parametrize("entries", [29, 4096, 9731])
-@pytest.mark.parametrize("scale", [1.0, 40.0])  # the latter: some targets are hopeless, by far
+@pytest.mark.parametrize("scale", [1.0, 40.0])  # the latter: some targets are very unlikely
 def test_on_a_gpu_the_kernel_computes_what_torch_does(entries: int, scale: float) -> None:
     states, projection, targets = (t.detach().cuda() for t in problem((9, 7), entries, 16, seed=8))
     exact = ((scale * states).requires_grad_(), projection.requires_grad_())
@@ -232,7 +232,7 @@ def test_on_a_gpu_the_kernel_computes_what_torch_does(entries: int, scale: float
 @pytest.mark.parametrize("chunks", [1, 5])
 def test_on_a_gpu_chunks_in_bfloat16_add_up(chunks: int) -> None:
     states, projection, targets = (t.detach().cuda() for t in problem((9, 7), 1000, 64, seed=8))
-    # Logits of about 1, as a model has them: those of 30 are an eighth apart in bfloat16.
+    # Logits of about 1, as in a model: around 30, bfloat16 values are an eighth apart.
     rounded = [tensor.bfloat16() for tensor in (states, projection / 64**0.5)]
     exact = [tensor.double().requires_grad_() for tensor in rounded]
     inputs = (rounded[0].clone().requires_grad_(), rounded[1].float().requires_grad_())

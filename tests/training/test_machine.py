@@ -1,4 +1,4 @@
-"""What is computed on, and how precisely."""
+"""The device and the precision that the settings choose."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ import pytest
 import torch
 
 from transduce.config.schema import RunConfig
-from transduce.errors import ConfigError
-from transduce.training.machine import Machine, choose_machine
+from transduce.errors import InputError
+from transduce.training.step.machine import Machine, choose_machine
 
 without_cuda = pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has CUDA")
 without_mps = pytest.mark.skipif(torch.backends.mps.is_available(), reason="this machine has MPS")
@@ -25,7 +25,7 @@ def test_without_a_gpu_auto_is_the_cpu() -> None:
     assert choose_machine(RunConfig()) == choose_machine(RunConfig(device="cpu"))
 
 
-def test_what_is_asked_for_is_done_on_a_cpu_too() -> None:
+def test_bf16_can_be_asked_for_on_a_cpu() -> None:
     machine = choose_machine(RunConfig(device="cpu", precision="bf16"))
     assert machine == Machine(torch.device("cpu"), torch.bfloat16)
     assert machine.precision == "bf16"
@@ -33,7 +33,7 @@ def test_what_is_asked_for_is_done_on_a_cpu_too() -> None:
 
 def test_compiling_can_be_forbidden() -> None:
     assert choose_machine(RunConfig(device="cpu", compile=False)).may_compile is False
-    assert Machine(torch.device("cuda"), may_compile=False).records is False
+    assert Machine(torch.device("cuda"), may_compile=False).uses_cuda_graphs is False
 
 
 @pytest.mark.parametrize(
@@ -42,19 +42,19 @@ def test_compiling_can_be_forbidden() -> None:
 def test_matrix_products_have_the_chosen_precision(precision: Any, kind: torch.dtype) -> None:
     machine = choose_machine(RunConfig(device="cpu", precision=precision))
     weights = torch.ones(2, 2)
-    with machine.arithmetic():
+    with machine.autocasting():
         assert (weights @ weights).dtype == kind
     assert (weights @ weights).dtype == torch.float32
 
 
 @without_cuda
 @pytest.mark.parametrize("device", ["cuda", "cuda:0", "cuda:7"])
-def test_a_cuda_device_that_is_not_there_is_named(device: str) -> None:
-    with pytest.raises(ConfigError, match=r"run\.device=cuda:\d: this machine has 0 CUDA devices"):
+def test_a_missing_cuda_device_is_named(device: str) -> None:
+    with pytest.raises(InputError, match=r"run\.device=cuda:\d: this machine has 0 CUDA devices"):
         choose_machine(RunConfig(device=device))
 
 
 @without_mps
 def test_mps_where_there_is_none_is_named() -> None:
-    with pytest.raises(ConfigError, match=r"run\.device=mps: this machine has none; use auto"):
+    with pytest.raises(InputError, match=r"run\.device=mps: this machine has none; use auto"):
         choose_machine(RunConfig(device="mps"))

@@ -1,4 +1,4 @@
-"""Adam is torch's; its moments go to a checkpoint and come back; gradients lie side by side."""
+"""Adam is torch's; its moments can be restored; all gradients are views of one tensor."""
 
 import math
 from copy import deepcopy
@@ -9,14 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
 
-from tests.drawing import models, padded_ids, seeds
-from transduce.config.schema import ModelConfig, TrainingConfig
+from tests.drawing import models, padded_ids, seeds, transformer
+from transduce.config.schema import TrainingConfig
 from transduce.errors import InputError
-from transduce.models.build import build_model
-from transduce.models.transformer import Transformer
-from transduce.training.optimiser import Gradients, adam, moments, overwrite
+from transduce.models.transformer.model import Transformer
+from transduce.models.transformer.settings import TransformerConfig
+from transduce.training.step.optimiser import Gradients, adam, moments, overwrite
 
-SMALL = ModelConfig(vocab_size=23, n_layers=1, d_model=8, d_ff=12, h=2, p_drop=0.0)
+SMALL = TransformerConfig(vocab_size=23, n_layers=1, d_model=8, d_ff=12, h=2, p_drop=0.0)
 
 
 def set_gradients(model: Transformer, seed: int) -> None:
@@ -27,7 +27,7 @@ def set_gradients(model: Transformer, seed: int) -> None:
 
 
 def step(optimiser: torch.optim.Adam, rate: float, *, found_inf: float = 0.0) -> None:
-    """Step as the learner does."""
+    """Step as training does."""
     for group in optimiser.param_groups:
         group["lr"] = rate
     optimiser.found_inf = torch.tensor(found_inf)  # type: ignore[attr-defined]
@@ -69,10 +69,8 @@ def test_it_is_torchs_adam(
 
 
 @given(seed=seeds, before=st.integers(0, 3), poison=st.sampled_from([1.0, math.nan, math.inf]))
-def test_a_step_that_must_not_be_taken_leaves_everything(
-    seed: int, before: int, poison: float
-) -> None:
-    model = build_model(SMALL, seed=seed)
+def test_a_skipped_step_changes_nothing(seed: int, before: int, poison: float) -> None:
+    model = transformer(SMALL, seed=seed)
     optimiser = adam(model, TrainingConfig())
     for number in range(before):
         set_gradients(model, seed + number)
@@ -89,38 +87,40 @@ def test_a_step_that_must_not_be_taken_leaves_everything(
 
 
 @given(seed=seeds, before=st.integers(0, 3), after=st.integers(1, 3))
-def test_moments_taken_up_elsewhere_go_on_bit_for_bit(seed: int, before: int, after: int) -> None:
-    model = build_model(SMALL, seed=seed)
+def test_moments_restored_elsewhere_continue_bit_for_bit(
+    seed: int, before: int, after: int
+) -> None:
+    model = transformer(SMALL, seed=seed)
     optimiser = adam(model, TrainingConfig())
     for number in range(before):
         set_gradients(model, seed + number)
         step(optimiser, 0.01)
-    other = build_model(SMALL, seed=seed + 1)
-    taken_up = adam(other, TrainingConfig())
+    other = transformer(SMALL, seed=seed + 1)
+    its_optimiser = adam(other, TrainingConfig())
     overwrite(other.state_dict(), clones(model.state_dict()))
-    overwrite(moments(other, taken_up), clones(moments(model, optimiser)))
+    overwrite(moments(other, its_optimiser), clones(moments(model, optimiser)))
     for number in range(after):
-        for each, its in ((model, optimiser), (other, taken_up)):
+        for each, its in ((model, optimiser), (other, its_optimiser)):
             set_gradients(each, seed + 100 + number)
             step(its, 0.01)
     assert equal(model.state_dict(), other.state_dict())
-    assert equal(moments(model, optimiser), moments(other, taken_up))
+    assert equal(moments(model, optimiser), moments(other, its_optimiser))
 
 
 def test_every_parameter_has_its_three_moments_by_name() -> None:
-    model = build_model(SMALL)
+    model = transformer(SMALL)
     names = {name for name, _ in model.named_parameters()}
     kinds = ("step", "exp_avg", "exp_avg_sq")
     expected = {f"{kind}.{name}" for kind in kinds for name in names}
     assert moments(model, adam(model, TrainingConfig())).keys() == expected
 
 
-@pytest.mark.parametrize("change", [{"d_ff": 13}, {"n_layers": 2}])
+@pytest.mark.parametrize("change", [{"d_ff": 13}, {"n_decoder_layers": 2}])
 def test_tensors_of_another_model_are_refused_and_nothing_is_overwritten(
     change: dict[str, int],
 ) -> None:
-    model = build_model(SMALL)
-    other = build_model(SMALL.model_copy(update=change), seed=2)
+    model = transformer(SMALL)
+    other = transformer(SMALL.model_copy(update=change), seed=2)
     before = clones(model.state_dict())
     with pytest.raises(InputError, match="not of this model"):
         overwrite(model.state_dict(), other.state_dict())
@@ -155,25 +155,25 @@ def test_what_autograd_accumulates_is_the_flat_tensor(
     assert all(p.grad is not None and not p.grad.any() for p in parameters)
 
 
-@given(seed=seeds, scale=st.floats(1e-3, 1e3), longest=st.none() | st.floats(1e-3, 1e3))
-def test_clipping_is_torchs(seed: int, scale: float, longest: float | None) -> None:
-    model = build_model(SMALL)
+@given(seed=seeds, scale=st.floats(1e-3, 1e3), max_norm=st.none() | st.floats(1e-3, 1e3))
+def test_clipping_is_torchs(seed: int, scale: float, max_norm: float | None) -> None:
+    model = transformer(SMALL)
     gradients = Gradients(model)
     gradients.flat.copy_(
         scale * torch.randn(gradients.flat.shape, generator=torch.Generator().manual_seed(seed))
     )
-    other = build_model(SMALL)
+    other = transformer(SMALL)
     for mine, its in zip(model.parameters(), other.parameters(), strict=True):
         assert mine.grad is not None
         its.grad = mine.grad.clone()
-    norm = gradients.clip(longest)
-    expected = torch.nn.utils.clip_grad_norm_(other.parameters(), longest or math.inf)
+    norm = gradients.clip(max_norm)
+    expected = torch.nn.utils.clip_grad_norm_(other.parameters(), max_norm or math.inf)
     torch.testing.assert_close(norm, expected, rtol=1e-5, atol=0)
     for mine, its in zip(model.parameters(), other.parameters(), strict=True):
         torch.testing.assert_close(mine.grad, its.grad, rtol=1e-4, atol=1e-9)
 
 
-def test_gradients_of_length_0_stay_what_they_are() -> None:
-    gradients = Gradients(build_model(SMALL))
+def test_gradients_of_norm_0_are_unchanged() -> None:
+    gradients = Gradients(transformer(SMALL))
     assert gradients.clip(1.0).item() == 0
     assert not gradients.flat.any()

@@ -1,4 +1,4 @@
-"""The learning rate is the paper's, and a budget that is spent is spent."""
+"""The learning rate is the paper's, and the share of the budget that is spent never falls."""
 
 import math
 from typing import Any
@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.config.schema import TrainingConfig
-from transduce.training.schedule import Spent, learning_rate, share_spent
+from transduce.training.step.schedule import Spent, learning_rate, share_spent
 
 widths = st.integers(1, 4096)
 warmups = st.integers(1, 10**6)
@@ -18,7 +18,7 @@ rates = st.floats(1e-8, 1e3)
 
 
 def after(share: float) -> Spent:
-    """So much of the ten minutes that `config_of` gives."""
+    """This share of the ten minutes in `config_of`."""
     return Spent(0, 0.0, 600 * share)
 
 
@@ -42,7 +42,7 @@ def test_it_is_highest_at_the_end_of_the_warmup(d_model: int, warmup: int, step:
 
 @given(d_model=widths, warmup=warmups, step=steps, share=shares, rate=rates)
 @pytest.mark.parametrize("schedule", ["paper", "linear"])
-def test_a_given_rate_is_the_peak_and_leaves_the_form(
+def test_a_given_rate_is_the_peak_and_scales_the_schedule(
     schedule: Any, d_model: int, warmup: int, step: int, share: float, rate: float
 ) -> None:
     plain = config_of(schedule=schedule, warmup_steps=warmup)
@@ -78,7 +78,7 @@ def test_the_linear_one_has_risen_after_a_tenth_of_any_budget(budget: int, warmu
 
 
 @given(warmup=warmups, step=steps, share=shares)
-def test_no_pause_makes_the_linear_one_leap(warmup: int, step: int, share: float) -> None:
+def test_no_pause_makes_the_linear_one_jump(warmup: int, step: int, share: float) -> None:
     config = config_of(schedule="linear", warmup_steps=warmup, learning_rate=1.0)
     assert learning_rate(config, 512, step, after(share)) <= 4 * step / warmup
 
@@ -101,7 +101,7 @@ spents = st.builds(
     epochs=st.none() | st.floats(0.01, 1000),
     minutes=st.none() | st.floats(0.01, 10**4),
 )
-def test_the_share_is_that_of_the_budget_nearest_to_its_end(
+def test_the_share_is_that_of_the_budget_closest_to_its_end(
     spent: Spent, most_steps: int, epochs: float | None, minutes: float | None
 ) -> None:
     config = TrainingConfig(steps=most_steps, epochs=epochs, minutes=minutes)

@@ -1,15 +1,16 @@
-"""Which word of a source became which word of its translation, as far as attention tells.
+"""Word alignment of a source and its translation, from cross-attention.
 
-A word of the translation is aligned with the source word that it looks at most while it is chosen.
-Weights of a source word's tokens are summed, those of a translated word's tokens averaged, and what
-goes to the source's end is left out: so every word of the translation has exactly one partner.
+A word of the translation is aligned with the source word that it attends to most when it is chosen.
+Weights are summed over the tokens of a source word and averaged over the tokens of a translated
+word; the weight of the source's EOS is left out. So every word of the translation has exactly one
+partner.
 
-Unless a layer is chosen it is the best one: that whose heads, averaged, are the most peaked, which
-they are where they agree. No single head is as good. On 200 sentences of Multi30k, with a model of
-3 layers and 4 heads, the average of the last layer, which this rule finds for 198 of them, agrees
-with 83 % of the links on which IBM model 1 agrees with itself in both directions; the best single
-head with 70 %, the most peaked head of each sentence with 62 %, the average of all layers with 73 %
-and that of the last but one, the best in deeper models, with 60 %.
+If no layer is given, it is the one whose heads, averaged, are the most peaked: they are where they
+agree. No single head is as good. On 200 sentences of Multi30k, with a model of 3 layers and 4
+heads, the average of the last layer, which this rule chooses for 198 of them, agrees with 83 % of
+the links on which IBM model 1 agrees with itself in both directions; the best single head with
+70 %, the most peaked head of each sentence with 62 %, the average of all layers with 73 % and that
+of the last but one, the best in deeper models, with 60 %.
 """
 
 import unicodedata
@@ -21,12 +22,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.analysis.words import Words, words_of
-from transduce.decoding.attention import Attention
 from transduce.errors import InputError
-from transduce.text.punctuation import plainly
+from transduce.models.attention import Attention
+from transduce.text.punctuation import with_plain_punctuation
 
 Link = tuple[int, int]
-"""Numbers of a source word and of a translated one, from 0."""
+"""The numbers of a source word and of a translated word, from 0."""
 Weights = NDArray[np.floating[Any]]
 
 
@@ -38,9 +39,10 @@ def alignment(
     layer: int | None = None,
     head: int | None = None,
 ) -> list[Link]:
-    """Align the words, by whitespace, of a source and its translation, in the latter's order.
+    """Align the words between spaces of a source and its translation, in the latter's order.
 
-    Layers and heads count from 0; without a head, it is the average of the layer's.
+    `shown` is the attention of each part of the text. Layers and heads count from 0; without a head
+    it is the average of the layer's heads.
     """
     sides = [
         (
@@ -49,28 +51,31 @@ def alignment(
         )
         for one in shown
     ]
-    src_places = _places([src for src, _ in sides], source)
-    tgt_places = _places([tgt for _, tgt in sides], translation)
+    src_numbers = _word_numbers([src for src, _ in sides], source)
+    tgt_numbers = _word_numbers([tgt for _, tgt in sides], translation)
     links: dict[int, int] = {}
     for part, (one, (src, tgt)) in enumerate(zip(shown, sides, strict=True)):
-        for src_word, tgt_word in _links(_chosen(one, src, tgt, layer, head), src, tgt):
-            # Where two parts of a long text were cut within a word, the first has it.
-            links.setdefault(tgt_places[part][tgt_word], src_places[part][src_word])
+        weights = _word_weights(one, src, tgt, layer=layer, head=head)
+        for src_word, tgt_word in _links(weights, src, tgt):
+            # If a long text was split within a word, the first part decides.
+            links.setdefault(tgt_numbers[part][tgt_word], src_numbers[part][src_word])
     return [(src_word, tgt_word) for tgt_word, src_word in sorted(links.items())]
 
 
 def pharaoh(links: Iterable[Link]) -> str:
-    """Write links as most tools read them: `0-0 1-2 2-1`."""
+    """Write links in the format that most tools read: `0-0 1-2 2-1`."""
     return " ".join(f"{src}-{tgt}" for src, tgt in links)
 
 
-def _chosen(one: Attention, src: Words, tgt: Words, layer: int | None, head: int | None) -> Weights:
-    """Give the weights between words, [T, S], of a head, or of the average of a layer."""
+def _word_weights(
+    one: Attention, src: Words, tgt: Words, *, layer: int | None, head: int | None
+) -> Weights:
+    """Return the weights between words, [T, S], of one head or averaged over a layer."""
     _check(layer, head, *one.cross.shape[:2])
     by_words: Weights = tgt.means() @ one.cross @ src.sums()  # [N, h, T, S]
     averages: Weights = by_words.mean(axis=1)  # [N, T, S]
     if layer is None:
-        layer = int(averages[:, :, _spoken(src)].max(axis=2, initial=0).mean(axis=1).argmax())
+        layer = int(averages[:, :, _text_words(src)].max(axis=2, initial=0).mean(axis=1).argmax())
     chosen: Weights = averages[layer] if head is None else by_words[layer, head]  # [T, S]
     return chosen
 
@@ -84,39 +89,40 @@ def _check(layer: int | None, head: int | None, n_layers: int, h: int) -> None:
 
 
 def _links(weights: Weights, src: Words, tgt: Words) -> list[Link]:
-    spoken = _spoken(src)
-    if not spoken:
+    sources = _text_words(src)
+    if not sources:
         return []
-    return [(spoken[int(weights[word, spoken].argmax())], word) for word in _spoken(tgt)]
+    return [(sources[int(weights[word, sources].argmax())], word) for word in _text_words(tgt)]
 
 
-def _spoken(words: Words) -> list[int]:
+def _text_words(words: Words) -> list[int]:
+    """Return the numbers of the words that are text: not BOS, EOS or padding."""
     return [number for number in range(len(words.words)) if number not in words.ends]
 
 
-def _places(parts: Sequence[Words], text: str) -> list[dict[int, int]]:
-    """Find for the words of each part of a text which word of the whole text they are in.
+def _word_numbers(parts: Sequence[Words], text: str) -> list[dict[int, int]]:
+    """Map the words of each part of a text to the words of the whole text.
 
-    Mostly they are the same words. Not where a long text was cut within a word, or where something
-    is written otherwise: then letters are counted.
+    Mostly they are the same words. Where a long text was split within a word, or where the
+    tokenizer changed something, letters are counted instead.
     """
-    spoken = [(part, word) for part, words in enumerate(parts) for word in _spoken(words)]
+    in_parts = [(part, word) for part, words in enumerate(parts) for word in _text_words(words)]
     whole = [len(_composed(word)) for word in text.split()]
     found: list[dict[int, int]] = [{} for _ in parts]
-    if len(spoken) == len(whole):
-        for place, (part, word) in enumerate(spoken):
-            found[part][word] = place
+    if len(in_parts) == len(whole):
+        for number, (part, word) in enumerate(in_parts):
+            found[part][word] = number
         return found
     if not whole:
         return found
     ends = list(accumulate(whole))
     begin = 0
-    for part, word in spoken:
-        place = int(np.searchsorted(ends, begin, side="right"))
-        found[part][word] = min(place, len(whole) - 1)
+    for part, word in in_parts:
+        number = int(np.searchsorted(ends, begin, side="right"))
+        found[part][word] = min(number, len(whole) - 1)
         begin += len(_composed(parts[part].words[word]))
     return found
 
 
 def _composed(word: str) -> str:
-    return plainly(unicodedata.normalize("NFC", word))
+    return with_plain_punctuation(unicodedata.normalize("NFC", word))

@@ -1,7 +1,7 @@
-"""Every head of every layer on one page, to open in a browser: links between words and heat maps.
+"""All attention heads of all layers on one HTML page: links between words and heat maps.
 
-The page is one file that loads nothing from anywhere. Its policy allows just its own script and
-style, known by their digests, and pictures that it makes itself.
+The page is one file that loads nothing. Its content security policy allows only its own script and
+style, by their digests, and images that it makes itself.
 """
 
 import base64
@@ -17,18 +17,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.analysis.words import Words, words_of
-from transduce.decoding.attention import Attention
 from transduce.errors import InputError
+from transduce.models.attention import Attention
 
 STEPS = 65_535
-"""A weight is written as a multiple of 1/65,535, and so is off by less than 0.00001."""
+"""Weights are rounded to multiples of 1/65,535: the error is less than 0.00001."""
 
 
 def attention_page(shown: Sequence[Attention], *, source: str, translation: str) -> str:
-    """Write the page of a text and its translation: of each part, if the text was cut.
+    """Return the page of a text and its translation; `shown` has the attention of each part.
 
-    Weights are embedded as unsigned numbers of 16 bits, the lower byte first, in base64: in the
-    order of `Attention`'s arrays, each weight rounded to the nearest of `STEPS` steps.
+    Weights are embedded as little-endian unsigned 16-bit integers in base64, in the order of
+    `Attention`'s arrays, each a multiple of 1 / `STEPS`.
     """
     if not shown:
         raise InputError("no attention to show: the text is empty")
@@ -44,7 +44,7 @@ def attention_page(shown: Sequence[Attention], *, source: str, translation: str)
 
 
 def packed_attention(shown: Sequence[Attention]) -> list[dict[str, Any]]:
-    """Describe each part of a text for a program to read: tokens, words, and packed weights."""
+    """Return tokens, words and packed weights of each part of a text, ready for JSON."""
     return [_part(one) for one in shown]
 
 
@@ -54,18 +54,18 @@ def _asset(name: str) -> str:
 
 
 def _policy(style: str, script: str) -> str:
-    def known(text: str) -> str:
+    def by_digest(text: str) -> str:
         digest = hashlib.sha256(text.encode()).digest()
         return f"'sha256-{base64.b64encode(digest).decode()}'"
 
     return (
-        f"default-src 'none'; script-src {known(script)}; style-src {known(style)}; "
+        f"default-src 'none'; script-src {by_digest(script)}; style-src {by_digest(style)}; "
         "img-src blob:; base-uri 'none'; form-action 'none'"
     )
 
 
 def _as_script_data(data: object) -> str:
-    """Write JSON that nothing in it can end: a tag's letters are escaped, as is all non-ASCII."""
+    """Write JSON that cannot end the script element: <, >, & and all non-ASCII are escaped."""
     text = json.dumps(data, separators=(",", ":"))
     return text.replace("<", "\\u003c").replace(">", "\\u003e").replace("&", "\\u0026")
 
@@ -75,6 +75,7 @@ def _part(one: Attention) -> dict[str, Any]:
     return {
         "layers": n_layers,
         "heads": h,
+        "shapes": {kind: getattr(one, kind).shape for kind in ("encoder", "decoder", "cross")},
         "source": _side(words_of(one.source, are_bytes=one.are_bytes)),
         "read": _side(words_of(one.read, are_bytes=one.are_bytes)),
         "target": _side(words_of(one.target, are_bytes=one.are_bytes)),

@@ -1,31 +1,36 @@
-"""What a model costs: parameters, operations and memory, counted on the model itself.
+"""The cost of a model: parameters, operations and memory, measured on the model itself.
 
-The model is built of torch's fake tensors, which have shapes and no numbers; torch then counts what
-a forward pass over one pair of sentences multiplies and what it keeps for the backward pass.
+The model is built from torch's fake tensors, which have shapes but no data. torch then counts the
+operations of a forward pass over one pair of sentences, and what it keeps for the backward pass.
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, is_dataclass
 
 import torch
 from torch import Tensor, nn
-from torch._subclasses.fake_tensor import FakeTensorMode
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    DynamicOutputShapeException,
+    FakeTensorMode,
+)
 from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
 from transduce.config.schema import ModelConfig
+from transduce.models.base import Seq2Seq
 from transduce.models.build import assemble
-from transduce.models.transformer import Transformer
-from transduce.nn.sublayer import AddNorm
+from transduce.nn.add_norm import AddNorm
+from transduce.text.special_ids import EOS_ID
 
 
 @dataclass(frozen=True)
 class Part:
-    """One kind of part, summed over the layers that have it."""
+    """One part of the model, such as self-attention, summed over all layers."""
 
     name: str
-    depth: int
+    depth: int  # 0, or 1 for a part of the layers above it
     parameters: int
     operations_per_token: float
 
@@ -34,74 +39,93 @@ class Part:
 class Cost:
     """The cost of a model on pairs of sentences of equal length."""
 
-    parts: list[Part]  # those at depth 0 add up to the whole
+    parts: list[Part]  # those of depth 0 add up to the whole
     parameters: int
     operations_per_token: float
     activation_bytes_per_token: float
-    cache_bytes_per_token: float
+    cache: "CacheCost"
 
     @property
     def weight_bytes(self) -> int:
-        """The weights in float32."""
+        """Bytes of the weights in float32."""
         return 4 * self.parameters
 
     @property
     def training_bytes(self) -> int:
-        """Weights, gradients and Adam's two moments in float32."""
+        """Bytes of weights, gradients and Adam's two moments in float32."""
         return 4 * self.weight_bytes
 
 
+@dataclass(frozen=True)
+class CacheCost:
+    """The memory of a search state, in bytes of float32."""
+
+    per_src_token: int
+    per_tgt_token: int  # of each hypothesis
+    per_hypothesis: int  # of any length
+
+
 def cost_of(config: ModelConfig, *, length: int) -> Cost:
-    """Count the cost of one source and one target token in sentences of `length` tokens."""
-    with FakeTensorMode():
-        model = assemble(config)
-        ids = torch.zeros(1, length, dtype=torch.long)
-        operations = {name: count / length for name, count in _operations(model, ids).items()}
-        return Cost(
-            parts=list(_parts(model, operations)),
-            parameters=_size(model),
-            operations_per_token=operations["Transformer"],
-            activation_bytes_per_token=_saved_bytes(model, ids) / length,
-            cache_bytes_per_token=_cache_bytes(model, ids) / length,
-        )
+    """Measure the cost per source and target token, in sentences of `length` tokens."""
+    try:
+        with FakeTensorMode():
+            return _measured(config, length)
+    except (DataDependentOutputException, DynamicOutputShapeException):
+        return _measured(config, length)  # shapes depend on the data: compute with real tensors
 
 
-def _operations(model: Transformer, ids: Tensor) -> dict[str, int]:
-    """Count by module; attention as written, since torch does not count its fused CPU kernel."""
+def _measured(config: ModelConfig, length: int) -> Cost:
+    model = assemble(config)
+    ids = torch.full((1, length), EOS_ID)
+    operations = {name: count / length for name, count in _operations(model, ids).items()}
+    return Cost(
+        parts=list(_parts(model, operations)),
+        parameters=_size(model),
+        operations_per_token=operations[type(model).__name__],
+        activation_bytes_per_token=_saved_bytes(model, ids) / length,
+        cache=_cache_cost(model),
+    )
+
+
+def _operations(model: Seq2Seq, ids: Tensor) -> dict[str, int]:
+    """Count operations by module, without fused attention, which torch does not count on a CPU."""
     with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
         model(ids, ids)
     return {name: sum(counts.values()) for name, counts in counter.get_flop_counts().items()}
 
 
-def _parts(model: Transformer, operations: dict[str, float]) -> Iterator[Part]:
-    left = operations["Transformer"]
+def _parts(model: Seq2Seq, operations: dict[str, float]) -> Iterator[Part]:
+    whole = type(model).__name__
+    rest = operations[whole]
     for name, module in model.named_children():
         if isinstance(module, nn.ModuleList):
-            layers = [operations[f"Transformer.{name}.{index}"] for index in range(len(module))]
-            left -= sum(layers)
+            layers = [operations.get(f"{whole}.{name}.{i}", 0.0) for i in range(len(module))]
+            rest -= sum(layers)
             yield Part(
                 f"{name}, {len(module)} layer{'s' * (len(module) > 1)}",
                 0,
                 _size(module),
                 sum(layers),
             )
-            yield from _layer_parts(name, module, operations)
+            yield from _layer_parts(f"{whole}.{name}", module, operations)
         elif _size(module):
-            yield Part(name.replace("_", "-"), 0, _size(module), 0.0)
-    yield Part("output (the embedding again)", 0, 0, left)
+            own = operations.get(f"{whole}.{name}", 0.0)
+            rest -= own
+            yield Part(name.replace("_", "-"), 0, _size(module), own)
+    yield Part("output and the rest", 0, 0, rest)
 
 
-def _layer_parts(name: str, layers: nn.ModuleList, operations: dict[str, float]) -> Iterator[Part]:
+def _layer_parts(path: str, layers: nn.ModuleList, operations: dict[str, float]) -> Iterator[Part]:
     parameters: dict[str, int] = {}
     totals: dict[str, float] = {}
     for index, layer in enumerate(layers):
         for child_name, child in layer.named_children():
             kind = child_name.rstrip("_123").replace("_", "-")
             parameters[kind] = parameters.get(kind, 0) + _size(child)
-            # An add & norm calls its sub-layer, whose operations are counted there.
+            # An add & norm calls its sub-layer, whose operations are counted under its own name.
             if not isinstance(child, AddNorm):
-                here = operations[f"Transformer.{name}.{index}.{child_name}"]
-                totals[kind] = totals.get(kind, 0.0) + here
+                own = operations.get(f"{path}.{index}.{child_name}", 0.0)
+                totals[kind] = totals.get(kind, 0.0) + own
     for kind, size in parameters.items():
         yield Part(kind, 1, size, totals.get(kind, 0.0))
 
@@ -110,8 +134,8 @@ def _size(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
 
 
-def _saved_bytes(model: Transformer, ids: Tensor) -> int:
-    """Sum what a forward pass keeps for the backward pass, besides the weights."""
+def _saved_bytes(model: Seq2Seq, ids: Tensor) -> int:
+    """Return the bytes that a forward pass keeps for the backward pass, besides the weights."""
     weights = {_storage(parameter) for parameter in model.parameters()}
     kept: dict[int, Tensor] = {}
 
@@ -126,11 +150,30 @@ def _saved_bytes(model: Transformer, ids: Tensor) -> int:
 
 
 def _storage(tensor: Tensor) -> int:
-    identity: int = tensor.untyped_storage()._cdata  # a fake tensor has no address to go by
+    identity: int = tensor.untyped_storage()._cdata  # a fake tensor has no address
     return identity
 
 
-def _cache_bytes(model: Transformer, ids: Tensor) -> int:
-    """Sum what a search keeps of a target sentence of this length; the source takes the same."""
-    state = model.start(model.encode(ids), hypotheses=1, max_steps=ids.size(1))
-    return state.keys.nbytes + state.values.nbytes
+def _cache_cost(model: Seq2Seq) -> CacheCost:
+    """Measure how a search state grows with the source and with the target."""
+
+    def state_bytes(src_tokens: int, tgt_tokens: int) -> int:
+        memory = model.encode(torch.full((1, src_tokens), EOS_ID))
+        state = model.start(memory, hypotheses=1, max_steps=tgt_tokens)
+        return sum(tensor.nbytes for tensor in _tensors(state))
+
+    smallest = state_bytes(1, 1)
+    per_src, per_tgt = state_bytes(2, 1) - smallest, state_bytes(1, 2) - smallest
+    return CacheCost(per_src, per_tgt, smallest - per_src - per_tgt)
+
+
+def _tensors(value: object) -> Iterator[Tensor]:
+    """Yield all tensors of a state, which consists of dataclasses and tuples."""
+    if isinstance(value, Tensor):
+        yield value
+    elif isinstance(value, tuple | list):
+        for part in value:
+            yield from _tensors(part)
+    elif is_dataclass(value):
+        for field in fields(value):
+            yield from _tensors(getattr(value, field.name))

@@ -1,4 +1,4 @@
-"""A run as one picture: its losses, its BLEU, its learning rate and its speed."""
+"""A run as one picture: losses, the task's metric, learning rate and speed."""
 
 import importlib.util
 from collections.abc import Iterable, Sequence
@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.disk import replacing
 from transduce.errors import InputError
-from transduce.training.events import Event, Scored, Stepped
-from transduce.training.journal import plainly
+from transduce.files.atomic import atomic_file
+from transduce.files.errors import reporting_write_errors
+from transduce.training.run.events import Event, Scored, Stepped
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,47 +19,47 @@ if TYPE_CHECKING:
 
 Numbers = NDArray[np.float64]
 Measured = TypeVar("Measured", Stepped, Scored)
-Place = Literal["upper right", "lower right", "best"]
+LegendLocation = Literal["upper right", "lower right", "best"]
 
-_MAX_POINTS = 2000  # of a line: more than the picture has columns of pixels for it
-_FEW_POINTS = 60  # so few are drawn as dots on their line
-_ROUND = (1, 2, 5, 10)  # what the distances of an axis' numbers begin with
+_MAX_POINTS = 2000  # of a line: more than the picture has columns of pixels
+_FEW_POINTS = 60  # up to this many are drawn as dots on their line
+_ROUND = (1, 2, 5, 10)  # first digits of the distance between an axis' ticks
 _TRAINING, _DEV, _OTHER = "#3b6fb6", "#d1495b", "#666666"
 
 
 def available() -> bool:
-    """Say whether matplotlib is installed: it comes with the extra `plot`."""
+    """Return whether matplotlib is installed: it comes with the extra `plot`."""
     return importlib.util.find_spec("matplotlib") is not None
 
 
 def draw_curves(events: Sequence[Event], path: Path) -> None:
-    """Draw what happened in a run into a PNG file; it replaces an older one when it is whole."""
+    """Draw the events of a run as a PNG file, which replaces an older one once it is complete."""
     if not available():
         raise InputError("matplotlib is not installed: pip install 'transduce[plot]'")
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 6.4), dpi=150, layout="constrained")
     _fill(figure, _last_made(events, Stepped), _last_made(events, Scored))
-    with plainly(path), replacing(path) as making:
+    with reporting_write_errors(path), atomic_file(path) as making:
         figure.savefig(making, format="png", backend="agg")
 
 
 def _last_made(events: Iterable[Event], kind: type[Measured]) -> list[Measured]:
-    """Give the events of a kind in the order of their steps; of a step made again, the last."""
+    """Return the events of a kind in the order of their steps; of a repeated step, the last."""
     by_step = {event.step: event for event in events if isinstance(event, kind)}
     return [by_step[step] for step in sorted(by_step)]
 
 
 def _fill(figure: "Figure", steps: list[Stepped], scores: list[Scored]) -> None:
-    has_bleu = any(score.bleu is not None for score in scores)
-    panels = "AB;CD" if has_bleu else "AA;CD"
+    has_metric = any(score.score is not None for score in scores)
+    panels = "AB;CD" if has_metric else "AA;CD"
     axes = figure.subplot_mosaic(panels, height_ratios=(2.5, 1))
     end = max([event.step for event in steps] + [event.step for event in scores], default=0)
     for panel in axes.values():
         _style(panel, end)
     _draw_losses(axes["A"], steps, scores)
-    if has_bleu:
-        _draw_bleu(axes["B"], scores)
+    if has_metric:
+        _draw_metric(axes["B"], scores)
     _draw_rate(axes["C"], steps)
     _draw_speed(axes["D"], steps)
 
@@ -83,7 +83,7 @@ def _title(panel: "Axes", text: str) -> None:
 
 
 def _draw_losses(panel: "Axes", steps: list[Stepped], scores: list[Scored]) -> None:
-    _title(panel, "loss, nats a target token")
+    _title(panel, "loss, nats per target token")
     made, losses = _line(steps, [event.loss for event in steps])
     scored, dev_losses = _line(scores, [event.loss for event in scores])
     smooth = _smoothed(made, losses)
@@ -94,22 +94,30 @@ def _draw_losses(panel: "Axes", steps: list[Stepped], scores: list[Scored]) -> N
     best = _best(scores)
     if best:
         perplexity = f"{best.perplexity:{',.2f' if best.perplexity < 1e6 else '.2e'}}"
-        label = f"best: {best.loss:.3f}, perplexity {perplexity}, step {best.step:,}"
+        by = f" by {best.metric}" if best.best_by == "metric" else ""
+        label = f"best{by}: {best.loss:.3f}, perplexity {perplexity}, step {best.step:,}"
         _mark(panel, best.step, best.loss, label)
-    _look_at(panel, np.concatenate([smooth[1], dev_losses]))
+    _zoom(panel, np.concatenate([smooth[1], dev_losses]))
     _legend(panel, "upper right" if len(made) > _FEW_POINTS else "best")
 
 
-def _draw_bleu(panel: "Axes", scores: list[Scored]) -> None:
-    _title(panel, "development BLEU")
-    with_bleu = [score for score in scores if score.bleu is not None]
-    scored, bleu = _line(with_bleu, [score.bleu or 0 for score in with_bleu])
-    _plot(panel, scored, bleu, _DEV)
-    best = _best(scores)
-    if best and best.bleu is not None:
-        _mark(panel, best.step, best.bleu, f"best by loss: {best.bleu:.2f}, step {best.step:,}")
-    panel.set_ylim(0, max(1.08 * bleu.max(initial=0), 1))
-    _legend(panel, "lower right", heading=with_bleu[-1].signature)
+def _draw_metric(panel: "Axes", scores: list[Scored]) -> None:
+    """Draw the score by the task's metric; after a change of metric, only the last one."""
+    last = next(score for score in reversed(scores) if score.score is not None)
+    _title(panel, f"development {last.metric}")
+    same = [s for s in scores if s.metric == last.metric and s.score is not None]
+    scored, values = _line(same, [score.score or 0 for score in same])
+    _plot(panel, scored, values, _DEV)
+    best = _best(same)
+    if best and best.score is not None:
+        by = "" if best.best_by == "metric" else " by loss"
+        _mark(panel, best.step, best.score, f"best{by}: {best.score:.2f}, step {best.step:,}")
+    if last.higher_is_better:
+        panel.set_ylim(0, max(1.08 * values.max(initial=0), 1))
+    else:
+        _zoom(panel, values)
+    corner: LegendLocation = "lower right" if last.higher_is_better else "upper right"
+    _legend(panel, corner, heading=last.signature)
 
 
 def _draw_rate(panel: "Axes", steps: list[Stepped]) -> None:
@@ -127,7 +135,7 @@ def _draw_rate(panel: "Axes", steps: list[Stepped]) -> None:
 def _draw_speed(panel: "Axes", steps: list[Stepped]) -> None:
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-    _title(panel, "source and target tokens a second")
+    _title(panel, "source and target tokens per second")
     made, speeds = _line(steps, [event.tokens_per_s for event in steps])
     _plot_rough(panel, made, speeds, _OTHER)
     _plot(panel, *_smoothed(made, speeds), _OTHER)
@@ -151,7 +159,7 @@ def _mark(panel: "Axes", step: int, value: float, label: str) -> None:
     star.set_clip_on(False)
 
 
-def _legend(panel: "Axes", place: Place, *, heading: str = "") -> None:
+def _legend(panel: "Axes", place: LegendLocation, *, heading: str = "") -> None:
     handles, labels = panel.get_legend_handles_labels()
     if handles or heading:
         legend = panel.legend(handles, labels, loc=place, fontsize=9, framealpha=0.8, edgecolor="w")
@@ -163,8 +171,8 @@ def _best(scores: list[Scored]) -> Scored | None:
     return next((score for score in reversed(scores) if score.best), None)
 
 
-def _look_at(panel: "Axes", values: Numbers) -> None:
-    """Leave the steep beginning outside where it would press the rest of the curves flat."""
+def _zoom(panel: "Axes", values: Numbers) -> None:
+    """Cut off the steep start of a curve where it would flatten the rest."""
     if not len(values):
         panel.set_ylim(0, 1)
         return
@@ -175,7 +183,7 @@ def _look_at(panel: "Axes", values: Numbers) -> None:
 
 
 def _line(events: Sequence[Stepped | Scored], values: list[float]) -> tuple[Numbers, Numbers]:
-    """Give the steps and values of a line, without the points that are not finite."""
+    """Return the steps and values of a line, without the points that are not finite."""
     x = np.array([event.step for event in events], dtype=np.float64)
     y = np.array(values, dtype=np.float64)
     finite = np.isfinite(y)
@@ -183,24 +191,24 @@ def _line(events: Sequence[Stepped | Scored], values: list[float]) -> tuple[Numb
 
 
 def _smoothed(x: Numbers, y: Numbers) -> tuple[Numbers, Numbers]:
-    """Average each point with its neighbours, as many before as after, but at the end."""
+    """Average each point with its neighbours, as many before as after except at the end."""
     reach = len(x) // 60
     kept = _evenly_spaced(len(x))
-    # Fewer neighbours in the steep beginning, so as not to bend it.
+    # Fewer neighbours at the steep start, so as not to bend it.
     means = [y[i - min(reach, i) : i + min(reach, i) + 1].mean() for i in kept]
     return x[kept], np.array(means, dtype=np.float64)
 
 
 def _evenly_spaced(count: int) -> NDArray[np.int64]:
-    """Choose places of points to draw, the first and the last among them."""
+    """Choose which points to draw, the first and the last among them."""
     return np.linspace(0, count - 1, min(count, _MAX_POINTS)).round().astype(np.int64)
 
 
 def _envelope(x: Numbers, y: Numbers) -> tuple[Numbers, Numbers]:
-    """Keep the lowest and the highest point of each stretch of a rough line."""
+    """Keep the lowest and the highest point of each section of a rough line."""
     if len(x) <= _MAX_POINTS:
         return x, y
-    stretches = np.array_split(np.arange(len(x)), _MAX_POINTS // 2)
-    ends = [sorted((part[y[part].argmin()], part[y[part].argmax()])) for part in stretches]
+    sections = np.array_split(np.arange(len(x)), _MAX_POINTS // 2)
+    ends = [sorted((part[y[part].argmin()], part[y[part].argmax()])) for part in sections]
     kept = np.array(ends).ravel()
     return x[kept], y[kept]

@@ -1,4 +1,4 @@
-"""A run's numbers as TensorBoard's event files, for whoever watches runs with it."""
+"""The numbers of a run as TensorBoard event files."""
 
 import importlib.util
 import time
@@ -7,24 +7,24 @@ from pathlib import Path
 from typing import Any
 
 from transduce.errors import InputError
-from transduce.training.events import Event, Scored, Stepped
-from transduce.training.journal import plainly
+from transduce.files.errors import reporting_write_errors
+from transduce.training.run.events import Event, Scored, Stepped
 
 
 def available() -> bool:
-    """Say whether TensorBoard is installed: it comes with the extra `plot`."""
+    """Return whether TensorBoard is installed: it comes with the extra `plot`."""
     return importlib.util.find_spec("tensorboard") is not None
 
 
 class EventFiles(AbstractContextManager["EventFiles"]):
-    """Writes the scalars of every event it is told; of its package it needs only the format.
+    """Writes the scalars of a run's events, with nothing of TensorBoard but its file format.
 
-    TensorBoard's own writer would do it in a thread, which dies silently when the disk is full, and
-    would load TensorFlow where that is installed.
+    TensorBoard's own writer uses a thread, which dies silently when the disk is full, and loads
+    TensorFlow where that is installed.
     """
 
     def __init__(self, folder: Path, step: int) -> None:
-        """Begin a file for a sitting that goes on after `step`; later points are taken back."""
+        """Start a file for a session that resumes after `step`; later points are discarded."""
         if not available():
             raise InputError("TensorBoard is not installed: pip install 'transduce[plot]'")
         from tensorboard.compat.proto import event_pb2  # type: ignore[import-untyped]
@@ -33,9 +33,9 @@ class EventFiles(AbstractContextManager["EventFiles"]):
         )
 
         self._proto = event_pb2
-        # Files are read in the order of their names, and each sitting has its own.
+        # TensorBoard reads files in the order of their names; each session has its own.
         self._path = folder / f"events.out.tfevents.{time.time_ns()}.transduce"
-        with plainly(self._path):
+        with reporting_write_errors(self._path):
             folder.mkdir(parents=True, exist_ok=True)
             self._file = self._path.open("xb", buffering=0)
         self._records = RecordWriter(self._file)
@@ -44,7 +44,7 @@ class EventFiles(AbstractContextManager["EventFiles"]):
         self._write(event_pb2.Event(step=step + 1, session_log=start))
 
     def __call__(self, event: Event) -> None:
-        """Write the numbers of a step or a score; other events have none."""
+        """Write the numbers of a step or a score; other events have no numbers."""
         values = _scalars(event)
         if values:
             summary = self._proto.Event().summary
@@ -53,7 +53,7 @@ class EventFiles(AbstractContextManager["EventFiles"]):
             self._write(self._proto.Event(step=event.step, summary=summary))
 
     def close(self) -> None:
-        """Let go of the file; all that was told is in it already."""
+        """Close the file; every event is already written."""
         self._file.close()
 
     def __exit__(self, *_raised: object) -> None:
@@ -61,7 +61,7 @@ class EventFiles(AbstractContextManager["EventFiles"]):
 
     def _write(self, event: Any) -> None:
         event.wall_time = time.time()
-        with plainly(self._path):
+        with reporting_write_errors(self._path):
             self._records.write(event.SerializeToString())
 
 
@@ -76,6 +76,9 @@ def _scalars(event: Event) -> dict[str, float]:
             }
         case Scored():
             scores = {"dev/loss": event.loss, "dev/perplexity": event.perplexity}
-            return scores if event.bleu is None else scores | {"dev/bleu": event.bleu}
+            if event.metric is None or event.score is None:
+                return scores
+            tag = f"dev/{event.metric.lower().replace(' ', '_')}"  # dev/bleu for translation
+            return scores | {tag: event.score}
         case _:
             return {}

@@ -1,4 +1,4 @@
-"""Tokens made readable, and gathered into the words that stand between spaces."""
+"""Readable tokens, and the words between spaces that they make up."""
 
 import unicodedata
 from collections.abc import Sequence
@@ -11,37 +11,37 @@ from numpy.typing import NDArray
 from transduce.text.tokenizer import UNKNOWN
 
 ENDS = {"< bos >": "‹start›", "< eos >": "‹end›", "< pad >": "‹padding›"}
-"""Entries that stand for no text, and what they are shown as."""
+"""Special tokens without text, and how they are displayed."""
 
 _SPACE = "␣"
 _BEFORE_A_WORD = "▁"  # how SentencePiece writes a space
-_JOINED = "@@"  # at the end of a piece of text that was already cut: the word goes on
+_JOINED = "@@"  # in pre-segmented text, at the end of a token whose word goes on
 
 
 @dataclass(frozen=True)
 class Words:
-    """The tokens of one sentence as somebody would read them, and the words that they make up."""
+    """The tokens of one sentence in readable form, and the words that they make up."""
 
     tokens: tuple[str, ...]
     words: tuple[str, ...]
     word_of: tuple[int, ...]  # for each token, the number of its word
-    ends: frozenset[int]  # numbers of those words that stand for no text
+    ends: frozenset[int]  # numbers of the words that are special tokens without text
 
     def sums(self) -> NDArray[np.float32]:
-        """Give the matrix [tokens, words] that sums over each word's tokens."""
+        """Return the matrix [tokens, words] that sums over each word's tokens."""
         matrix = np.zeros((len(self.tokens), len(self.words)), dtype=np.float32)
         matrix[np.arange(len(self.tokens)), list(self.word_of)] = 1
         return matrix
 
     def means(self) -> NDArray[np.float32]:
-        """Give the matrix [words, tokens] that averages over each word's tokens."""
+        """Return the matrix [words, tokens] that averages over each word's tokens."""
         sums = self.sums()
         means: NDArray[np.float32] = (sums / sums.sum(axis=0, keepdims=True)).T
         return means
 
 
 def words_of(tokens: Sequence[str], *, are_bytes: bool) -> Words:
-    """Read tokens as the vocabulary writes them; `are_bytes`: their letters stand for bytes."""
+    """Group vocabulary entries into words; `are_bytes`: their letters stand for bytes."""
     if not are_bytes and any(_BEFORE_A_WORD in token for token in tokens):
         spell = _spelled_by_sentencepiece
     else:
@@ -51,7 +51,7 @@ def words_of(tokens: Sequence[str], *, are_bytes: bool) -> Words:
     word_of = []
     for piece in spelled:
         last = words[-1] if words else None
-        if piece is None or last is None or _is_over(last, piece):
+        if piece is None or last is None or _starts_word(last, piece):
             words.append(piece)
         else:
             words[-1] = last + piece
@@ -71,7 +71,7 @@ def words_of(tokens: Sequence[str], *, are_bytes: bool) -> Words:
 
 
 def _byte_letters() -> dict[str, int]:
-    """Give the letters for all bytes: printable ones are themselves, the others from U+0100 on."""
+    """Map letters to bytes: printable bytes are their own letters, the others from U+0100 on."""
     printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
     others = sorted(set(range(256)) - set(printable))
     return {chr(byte): byte for byte in printable} | {
@@ -83,7 +83,7 @@ _BYTE_OF = _byte_letters()
 
 
 def _spelled(token: str, are_bytes: bool) -> bytes:
-    """Spell a token out, with the space before or after it."""
+    """Return the text of a token, with the space before or after it."""
     if token == UNKNOWN:
         return "‹unk› ".encode()
     if are_bytes:
@@ -98,21 +98,21 @@ def _spelled_by_sentencepiece(token: str) -> bytes:
     return ("‹unk›" if token == UNKNOWN else token.replace(_BEFORE_A_WORD, " ")).encode()
 
 
-def _is_over(word: bytes, piece: bytes) -> bool:
-    """Tell whether a piece begins another word; space that nothing has followed yet waits."""
+def _starts_word(word: bytes, piece: bytes) -> bool:
+    """Return whether a piece starts a new word; leading spaces belong to the word after them."""
     text = word.decode(errors="replace")
     after = piece.decode(errors="replace")
     return bool(text.strip()) and (text[-1:].isspace() or after[:1].isspace())
 
 
 def _readable(piece: bytes) -> str:
-    """Decode what is text; bytes of half a character and control characters become escapes."""
+    """Decode a piece; incomplete characters and control characters become escapes."""
     text = piece.decode(errors="backslashreplace")
     return "".join(map(_visible, text.strip())) or _SPACE
 
 
 def _visible(character: str) -> str:
-    # What XML forbids would break a picture; the rest of what has no shape may join other letters.
+    # XML forbids these, so they would break an SVG; other invisible ones may join letters.
     is_forbidden = ord(character) & 0xFFFE == 0xFFFE
     if unicodedata.category(character) == "Cc" or is_forbidden:
         return character.encode("unicode_escape").decode()

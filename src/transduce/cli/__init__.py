@@ -1,1 +1,1 @@
-"""The command line: the only room that reads the environment and prints."""
+"""The command line: the only package that reads the environment and prints."""

@@ -1,7 +1,7 @@
 """The command `transduce`: its options, its commands, and how it fails.
 
-Modules here import at their top only what is quick; what a command computes with, it imports when
-it runs.
+Modules in this package import at their top only what loads quickly; a command imports what it
+computes with when it runs.
 """
 
 import io
@@ -13,9 +13,9 @@ import typer
 
 import transduce
 from transduce.cli.attention import attention
-from transduce.cli.data_catalog import get_corpus, list_corpora
-from transduce.cli.data_check import check_corpus
-from transduce.cli.data_demo import write_demo
+from transduce.cli.data.check import check_corpus
+from transduce.cli.data.demo import write_demo
+from transduce.cli.data.public import get_corpus, list_corpora
 from transduce.cli.demo import demo
 from transduce.cli.describe import describe
 from transduce.cli.evaluate import evaluate
@@ -32,7 +32,7 @@ app = typer.Typer(
     name="transduce",
     add_completion=False,
     pretty_exceptions_enable=False,
-    rich_markup_mode=None,  # plain help: loading the renderer would double the time it takes
+    rich_markup_mode=None,  # plain help: loading the renderer would take as long again
 )
 app.command()(demo)
 app.command()(train)
@@ -57,9 +57,9 @@ app.add_typer(data, name="data")
 @app.callback(invoke_without_command=True)
 def root(
     context: typer.Context,
-    version: Annotated[bool, typer.Option("--version", help="Print the version and stop.")] = False,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and exit.")] = False,
     _debug: Annotated[
-        bool, typer.Option("--debug", help="Show the traceback of an error.")
+        bool, typer.Option("--debug", help="Show the traceback if there is an error.")
     ] = False,
 ) -> None:
     """From parallel text to a translator: "Attention Is All You Need" as software."""
@@ -72,28 +72,30 @@ def root(
 
 @data.callback(invoke_without_command=True)
 def data_help(context: typer.Context) -> None:
-    """Look at corpora, get public ones, or write the built-in one."""
+    """Check corpora, download public ones, or write the built-in one."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
 
 def main() -> None:
     """Run the command line. A user's mistake is one line on standard error and exit code 2."""
-    # Threads that wait for work sleep: spinning, as is usual, they would take the time of whoever
-    # else is on the machine, and of each other. It has to be said before torch is loaded.
+    # Waiting OpenMP threads sleep. By default they spin, which takes time from other processes and
+    # from each other. This must be set before torch is loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # noqa: TID251
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a terminal without ε still gets its table
+            stream.reconfigure(
+                errors="replace"
+            )  # so that a terminal without ε still gets the table
     arguments, debug = _without_debug(sys.argv[1:])
     try:
         code = app(arguments, standalone_mode=False)
-        if sys.stdout is not None:  # it may have been closed
+        if sys.stdout is not None:  # None if it was closed
             sys.stdout.flush()
     except OSError as fault:
         if debug:
             raise
-        # What is still in the buffer goes nowhere, or Python would fail again on its way out.
+        # Discard what is still buffered, or Python would fail again when it exits.
         os.dup2(os.open(os.devnull, os.O_WRONLY), 1)
         what = "cannot write the output" if fault.filename is None else str(fault.filename)
         _fail(InputError(f"{what}: {fault.strerror}"))
@@ -107,7 +109,7 @@ def main() -> None:
 
 
 def _without_debug(arguments: list[str]) -> tuple[list[str], bool]:
-    """Take `--debug` out wherever it stands, so that it can be added to any failed command."""
+    """Remove `--debug` wherever it is, so that it can be appended to any failed command."""
     return [argument for argument in arguments if argument != "--debug"], "--debug" in arguments
 
 

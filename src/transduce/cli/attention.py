@@ -1,4 +1,4 @@
-"""`transduce attention`: who looks at whom, as a page, as a picture, or as word alignments."""
+"""`transduce attention`: attention weights as a page or a picture, or word alignments."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -6,48 +6,57 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from transduce.cli.terminal.options import DeviceOption, ModelArgument
+
 if TYPE_CHECKING:
-    from transduce.decoding.options import Translation
+    from transduce.translation.options import Translation
 
 PAGE = Path("attention.html")
 
+TextArgument = Annotated[
+    str | None,
+    typer.Argument(metavar="TEXT", help="Text to translate; --align also reads standard input."),
+]
+TranslationOption = Annotated[
+    str | None, typer.Option(metavar="TEXT", help="A translation to use instead of the model's.")
+]
+OutOption = Annotated[
+    Path | None, typer.Option(metavar="FILE", help="The page, by default attention.html.")
+]
+PngOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Also draw a layer's heads from target to source."),
+]
+AlignOption = Annotated[
+    bool, typer.Option("--align", help="Print source ||| translation ||| word pairs from 0.")
+]
+LayerOption = Annotated[
+    int | None,
+    typer.Option(help="From 1; by default the last for --png, the best for --align."),
+]
+HeadOption = Annotated[
+    int | None, typer.Option(help="For --align, from 1; by default the mean of the layer's heads.")
+]
+PrecisionOption = Annotated[str, typer.Option(help="float32; bf16, faster on GPUs.")]
+
 
 def attention(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a model.")],
-    text: Annotated[
-        str | None,
-        typer.Argument(metavar="TEXT", help="What to translate. With --align, or standard input."),
-    ] = None,
-    translation: Annotated[
-        str | None,
-        typer.Option(metavar="TEXT", help="Let the model read this instead of its own."),
-    ] = None,
-    out: Annotated[
-        Path | None, typer.Option(metavar="FILE", help="Write the page here; else, attention.html.")
-    ] = None,
-    png: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Also draw the heads of a layer, looking at the source."),
-    ] = None,
-    align: Annotated[
-        bool,
-        typer.Option("--align", help="Print source ||| translation ||| words aligned from 0."),
-    ] = False,
-    layer: Annotated[
-        int | None,
-        typer.Option(help="From 1; else, --png draws the last, --align takes the best."),
-    ] = None,
-    head: Annotated[
-        int | None, typer.Option(help="From 1, for --align; else, the layer's average.")
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
-    precision: Annotated[str, typer.Option(help="float32, or bf16: faster on GPUs.")] = "float32",
+    model: ModelArgument,
+    text: TextArgument = None,
+    translation: TranslationOption = None,
+    out: OutOption = None,
+    png: PngOption = None,
+    align: AlignOption = False,
+    layer: LayerOption = None,
+    head: HeadOption = None,
+    device: DeviceOption = "auto",
+    precision: PrecisionOption = "float32",
 ) -> None:
-    """Show which words every head of every layer looks at, on a page for the browser.
+    """Write a page with the attention weights of every head of every layer.
 
-    With --align, print for each line which word of the source became which of its translation.
+    With --align, print which word of the source was translated to which word, line by line.
     """
-    from transduce.cli.text_output import text_output
+    from transduce.cli.terminal.text_output import text_output
 
     _check(text, translation, align=align, shown={"--out": out, "--png": png})
     _check_numbers(layer, head, align=align, png=png)
@@ -70,13 +79,15 @@ def _check(
 
     given = [name for name, path in shown.items() if path is not None]
     if align and given:
-        raise InputError(f"--align prints and writes no {given[0]}: give one or the other")
+        raise InputError(f"--align prints alignments and takes no {given[0]}: give one of them")
     if text is None and not align:
-        raise InputError("no text to show: give it after the model; --align reads standard input")
+        raise InputError(
+            "no text to show: give it after the model; only --align reads standard input"
+        )
     if text is None and translation is not None:
-        raise InputError("--translation is that of one text: give the text after the model")
+        raise InputError("--translation needs its source: give the text after the model")
     if text is not None and not text.strip():
-        raise InputError("the text is empty: nobody looks at anything")
+        raise InputError("the text is empty: there is no attention to show")
 
 
 def _check_numbers(layer: int | None, head: int | None, *, align: bool, png: Path | None) -> None:
@@ -84,52 +95,55 @@ def _check_numbers(layer: int | None, head: int | None, *, align: bool, png: Pat
 
     for name, number in (("--layer", layer), ("--head", head)):
         if number is not None and number < 1:
-            raise InputError(f"{name} {number}: they count from 1")
+            raise InputError(f"{name} {number}: layers and heads count from 1")
     if layer is not None and not align and png is None:
         raise InputError("--layer is for --align and --png: the page shows all layers")
     if head is not None and not align:
         raise InputError("--head is for --align: the page and the picture show all heads")
     if head is not None and layer is None:
-        raise InputError(f"--head {head} of which layer? Add --layer")
+        raise InputError(f"--head {head} needs its layer: add --layer")
 
 
 def _translations(
     model: Path, text: str | None, translation: str | None, *, device: str, precision: str
 ) -> "Iterator[Translation]":
-    """Translate what is given, or let the model read a given translation, and look on."""
-    from transduce.cli.text_input import TextInput
-    from transduce.decoding.options import Options
-    from transduce.decoding.translator import load
+    """Yield translations with their attention, of the text or of standard input."""
+    from transduce.cli.terminal.text_input import TextInput
+    from transduce.translation.load import load
+    from transduce.translation.options import Options
 
     if text is not None and translation is not None:
-        yield _given(model, text, translation, device=device, precision=precision)
+        yield _given_translation(model, text, translation, device=device, precision=precision)
         return
     lines = TextInput([])
     translator = load(model, device, precision=precision)  # type: ignore[arg-type]
     stream = translator.stream(
         lines if text is None else [text],
         Options(attention=True),
-        window=1 if text is None and lines.is_typed else 64,  # weights take memory
+        window=1 if text is None and lines.is_interactive else 64,  # weights take memory
     )
     for number, one in enumerate(stream):
         if one.note:
-            typer.echo(f"{lines.place(number)}: {one.note}", err=True)
+            typer.echo(f"{lines.location(number)}: {one.note}", err=True)
         yield one
 
 
-def _given(
+def _given_translation(
     model: Path, text: str, translation: str, *, device: str, precision: str
 ) -> "Translation":
     from dataclasses import replace
 
-    from transduce.decoding.attention import attention_between
-    from transduce.decoding.device import choose_device, made_ready
-    from transduce.decoding.options import Alternative, Translation
+    from transduce.hardware.devices import choose_device
+    from transduce.models.attention import attention_between
     from transduce.models.folder import load_model
+    from transduce.tasks.registry import find_task
+    from transduce.translation.inference import prepare_for_inference
+    from transduce.translation.options import Alternative, Translation
 
     loaded = load_model(model, device=choose_device(device))
-    ready = replace(loaded, model=made_ready(loaded.model, precision=precision))  # type: ignore[arg-type]
-    shown = attention_between(ready, text, translation)
+    ready = replace(loaded, model=prepare_for_inference(loaded.model, precision=precision))  # type: ignore[arg-type]
+    written = find_task(loaded.config.data.task).to_target(translation)
+    shown = attention_between(ready, text, written)
     return Translation(text, translation, 0.0, (Alternative(translation, 0.0),), attention=(shown,))
 
 
@@ -148,19 +162,19 @@ def _aligned(one: "Translation", layer: int | None, head: int | None) -> str:
 
 
 def draw_heads(one: "Translation", path: Path, layer: int | None = None) -> None:
-    """Draw the heads of a layer, from 1 or the last one, looking at the source."""
+    """Draw the heads of a layer, counted from 1, by default the last: from target to source."""
     from transduce.analysis.attention_picture import attention_picture
 
     attention_picture(one.attention[0], path, layer=None if layer is None else layer - 1)
     parts = len(one.attention)
-    which = f", the first of {parts} parts of the text" if parts > 1 else ""
+    which = f", the first of {parts} pieces of the text" if parts > 1 else ""
     typer.echo(f"wrote {path}{which}")
 
 
 def write_page(one: "Translation", path: Path) -> None:
-    """Write the page of every head of every layer."""
+    """Write the page with every head of every layer."""
     from transduce.analysis.attention_page import attention_page
-    from transduce.cli.text_output import text_output
+    from transduce.cli.terminal.text_output import text_output
 
     page = attention_page(one.attention, source=one.source, translation=one.text)
     with text_output(path) as write:

@@ -1,4 +1,4 @@
-"""`transduce demo`: from nothing to a translator in a few minutes, on any machine."""
+"""`transduce demo`: a translator from scratch in a few minutes, on any machine."""
 
 import shlex
 import shutil
@@ -11,48 +11,48 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transduce.cli.data_demo import DEV, TEST, write_text
+from transduce.cli.data.demo import DEV, TEST, write_text
 
 if TYPE_CHECKING:
-    from transduce.cli.train_display import Display
+    from transduce.cli.terminal.train_display import Display
     from transduce.config.schema import Tree
     from transduce.data.corpus import Pair
-    from transduce.decoding.translator import Translator
-    from transduce.evaluation.dev import DevScore
+    from transduce.training.progress import Translated
+    from transduce.translation.translator import Translator
 
 TRAIN = 60_000
 STEPS, QUICK_STEPS = 1_500, 750
 SHOWN = 3
-"""Held-out sentences that are shown with their translations whenever the model is scored."""
+"""Development sentences that are shown with their translations at each score."""
 WIDTH = 74
-"""Longer translations are cut: a model that has just begun repeats itself without end."""
+"""Longer translations are cut: after a few steps, a model repeats itself endlessly."""
 EXAMPLE = "I think that the polite soldiers told the judge the story this morning."
 
 
 def demo(
     texts: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TEXT]", help="English to translate when the model is there."),
+        typer.Argument(metavar="[TEXT]", help="English to translate when the model is trained."),
     ] = None,
     out: Annotated[
-        Path, typer.Option(metavar="DIR", help="Folder for the text, the run and the pages.")
+        Path, typer.Option(metavar="DIR", help="Folder for the text, the runs and the pages.")
     ] = Path("runs/demo"),
     quick: Annotated[
-        bool, typer.Option("--quick", help="Train for half the time, and less well.")
+        bool, typer.Option("--quick", help="Train half as long, for a worse model.")
     ] = False,
     fresh: Annotated[
-        bool, typer.Option("--fresh", help="Train anew, and lose the model that is there.")
+        bool, typer.Option("--fresh", help="Delete the model of an earlier demo and start over.")
     ] = False,
 ) -> None:
     """Train a small English-German Transformer on a built-in corpus, and try it."""
     steps, model = (QUICK_STEPS, out / "quick") if quick else (STEPS, out / "model")
     typer.echo(
-        f"1. writes {TRAIN:,} English sentences with their German translations, from a\n"
+        f"1. generates {TRAIN:,} English sentences with German translations, from a\n"
         "   built-in grammar\n"
-        f"2. trains a small Transformer on them, {steps:,} steps, and shows how it learns\n"
+        f"2. trains a small Transformer on them for {steps:,} steps, and shows how it learns\n"
         f"3. scores it on {TEST} sentences that it has never seen\n"
-        "4. draws what it looks at, and translates what you type\n"
-        f"All of it goes to {out}. Ctrl-C stops, the same command goes on.\n"
+        "4. draws its attention, and translates what you type\n"
+        f"Everything is written to {out}. Ctrl-C stops; the same command resumes.\n"
     )
     began = time.monotonic()
     try:
@@ -64,12 +64,12 @@ def demo(
             translator = _score(model, test)
         with _phase("pictures"):
             _draw(translator, next(filter(str.strip, texts or []), EXAMPLE), out.resolve())
-        typer.echo(f"[in all: {time.monotonic() - began:.0f} s]\n")
+        typer.echo(f"[total: {time.monotonic() - began:.0f} s]\n")
         _try(translator, texts or [])
     except KeyboardInterrupt:
-        typer.echo("\nStopped. The same command goes on from here.", err=True)
+        typer.echo("\nStopped. The same command resumes from here.", err=True)
         raise typer.Exit(130) from None
-    _say_what_next(model, out)
+    _print_next_commands(model, out)
 
 
 @contextmanager
@@ -80,15 +80,16 @@ def _phase(name: str) -> Iterator[None]:
 
 
 def _train(folder: Path, text: Path, *, steps: int, fresh: bool) -> None:
-    from transduce.cli.train import train_run
+    from transduce.cli.terminal.watch import watching
+    from transduce.training.loop import train
 
-    given: Tree = {
+    settings: Tree = {
         "model": {"vocab_size": 4000, "p_drop": 0.0},
         "data": {
             "src": [str(text / "train.en")],
             "tgt": [str(text / "train.de")],
-            "dev_src": str(text / "dev.en"),
-            "dev_tgt": str(text / "dev.de"),
+            "dev_src": [str(text / "dev.en")],
+            "dev_tgt": [str(text / "dev.de")],
             "clean": False,
         },
         "training": {
@@ -98,24 +99,33 @@ def _train(folder: Path, text: Path, *, steps: int, fresh: bool) -> None:
             "learning_rate": 0.004,
             "steps": steps,
         },
-        "run": {"checkpoint_steps": 150, "bleu_sentences": DEV, "device": "auto"},
+        "run": {"checkpoint_steps": 150, "score_sentences": DEV, "device": "auto"},
     }
-    typer.echo("At each score: sentences it does not learn from, as it translates them now.")
-    train_run(folder, given, "tiny", fresh=fresh, on_score=_show_some)
+    typer.echo("At each score: some development sentences, as the model translates them now.")
+    with watching(_show_translations) as watch:
+        outcome = train(
+            out=folder,
+            preset="tiny",
+            settings=settings,
+            fresh=fresh,
+            progress=watch,
+            should_stop=watch.should_stop,
+        )
+        watch.report_outcome(outcome)
 
 
-def _show_some(display: "Display", pairs: "Sequence[Pair]", score: "DevScore") -> None:
-    """Say how the model translates a few sentences by now."""
-    for pair, hypothesis in list(zip(pairs, score.hypotheses, strict=True))[:SHOWN]:
+def _show_translations(display: "Display", found: "Translated") -> None:
+    """Show how the model translates a few sentences now."""
+    for pair, hypothesis in list(zip(found.pairs, found.hypotheses, strict=True))[:SHOWN]:
         shown = hypothesis if len(hypothesis) <= WIDTH else f"{hypothesis[: WIDTH - 1]}…"
         right = "  (right)" if hypothesis == pair.tgt else ""
         display.say(f"  {pair.src}\n    {shown}{right}")
 
 
 def _score(model: Path, test: "Sequence[Pair]") -> "Translator":
-    """Load the model and say how good it is."""
-    from transduce.decoding.translator import load
-    from transduce.evaluation.bleu import bleu
+    """Load the model, score it on the test set and print the score."""
+    from transduce.tasks.metrics import bleu
+    from transduce.translation.load import load
 
     translator = load(model)
     found = [one.text for one in translator.translate([pair.src for pair in test])]
@@ -129,13 +139,13 @@ def _score(model: Path, test: "Sequence[Pair]") -> "Translator":
 
 
 def _draw(translator: "Translator", text: str, out: Path) -> None:
-    """Write the attention page of one sentence, and the picture where matplotlib is there."""
+    """Write the attention page of one sentence, and a picture if matplotlib is installed."""
     from transduce.analysis.curves import available
     from transduce.cli.attention import draw_heads, write_page
-    from transduce.decoding.options import Options
+    from transduce.translation.options import Options
 
     [shown] = translator.translate([text], Options(attention=True))
-    typer.echo(f"Who looks at whom in: {shown.source}\n  {shown.text}")
+    typer.echo(f"Attention in: {shown.source}\n  {shown.text}")
     write_page(shown, out / "attention.html")
     if available():
         draw_heads(shown, out / "attention.png")
@@ -144,7 +154,7 @@ def _draw(translator: "Translator", text: str, out: Path) -> None:
 
 
 def _try(translator: "Translator", texts: list[str]) -> None:
-    """Translate what was given, or what is typed."""
+    """Translate the given texts, or what is typed."""
     if texts:
         for one in translator.translate(texts):
             typer.echo(f"{one.source}\n  {one.text}")
@@ -156,21 +166,21 @@ def _try(translator: "Translator", texts: list[str]) -> None:
 
 def _translate_typed(translator: "Translator") -> None:
     with suppress(ImportError):  # not on every system
-        import readline  # noqa: F401 - lines can be edited where it is loaded
-    typer.echo("Type English, in the words of its corpus, such as the sentence above.")
-    typer.echo("An empty line ends.")
+        import readline  # noqa: F401 - makes typed lines editable
+    typer.echo("Type an English sentence with words of the corpus, like the one above.")
+    typer.echo("An empty line quits.")
     with suppress(EOFError, KeyboardInterrupt):
         while text := input("> ").strip():
-            valid = text.encode(errors="replace").decode()  # what was typed may not be UTF-8
+            valid = text.encode(errors="replace").decode()  # input may not be valid UTF-8
             [one] = translator.translate([valid])
             typer.echo(f"  {one.text}")
 
 
-def _say_what_next(model: Path, out: Path) -> None:
+def _print_next_commands(model: Path, out: Path) -> None:
     program, folder, text = _program(), shlex.quote(str(model)), shlex.quote(str(out / "text"))
     mine = shlex.quote(str(out.parent / "mine"))
     typer.echo(
-        "Next, with your own files in place of these:\n"
+        "Next, with your own files instead of these:\n"
         f"  {program} translate {folder} {text}/test.en\n"
         f"  {program} evaluate {folder} \\\n"
         f"    --src {text}/test.en --ref {text}/test.de\n"
@@ -180,7 +190,7 @@ def _say_what_next(model: Path, out: Path) -> None:
 
 
 def _program() -> str:
-    """Name this program as the user can call it."""
+    """Return how the user can call this program."""
     if shutil.which("transduce"):
         return "transduce"
     started = Path(sys.argv[0])

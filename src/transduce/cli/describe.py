@@ -1,8 +1,10 @@
-"""`transduce describe`: a model's parts and what they cost."""
+"""`transduce describe`: the parts of a model and what they cost."""
 
 from typing import TYPE_CHECKING, Annotated
 
 import typer
+
+from transduce.cli.terminal.options import SetOption
 
 if TYPE_CHECKING:
     from rich.table import Table
@@ -16,25 +18,23 @@ def describe(
         str,
         typer.Argument(
             metavar="PRESET|CONFIG.yaml|MODEL",
-            help="A preset's name, a settings file, or the folder of a model.",
+            help="The name of a preset, a settings file, or a model folder.",
         ),
     ],
-    changes: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--set", metavar="NAME=VALUE", help="Change a setting, such as model.d_model=256."
-        ),
-    ] = None,
+    changes: SetOption = None,
     length: Annotated[
         int,
-        typer.Option("--length", min=1, max=100_000, help="Tokens a sentence, source and target."),
+        typer.Option("--length", min=1, max=100_000, help="Tokens of source and of target."),
     ] = 32,
     as_yaml: Annotated[
         bool,
-        typer.Option("--yaml", help="Print every setting with what it means, to save and edit."),
+        typer.Option("--yaml", help="Print every setting with its description, to save and edit."),
     ] = False,
 ) -> None:
-    """Show a model's layers with their parameters, operations and memory."""
+    """Show the layers of a model with their parameters, operations and memory.
+
+    'transduce presets' lists the kinds of model and their presets.
+    """
     from transduce.config.load import load_config, to_yaml
 
     config = load_config(source, changes or [])
@@ -45,11 +45,11 @@ def describe(
     from rich.console import Console
 
     from transduce.analysis.cost import cost_of
-    from transduce.config.presets import base
+    from transduce.config.presets import preset_named
 
     cost = cost_of(config.model, length=length)
-    reaching = base().with_changes({"model": {"max_positions": max(length, 1024)}})
-    base_cost = cost_of(reaching.model, length=length)
+    base = preset_named("base").with_changes({"model": {"max_positions": max(length, 1024)}})
+    base_cost = cost_of(base.model, length=length)
     console = Console(highlight=False, markup=False, emoji=False)
     console.print(_headline(source, config))
     console.print(_table(cost, base_cost))
@@ -57,12 +57,7 @@ def describe(
 
 
 def _headline(source: str, config: "Config") -> str:
-    m = config.model
-    return (
-        f"{source}: Transformer, {m.n_layers}+{m.n_layers} layers, d_model {m.d_model}, "
-        f"d_ff {m.d_ff}, h {m.h}, d_k {m.d_k}, d_v {m.d_v}, "
-        f"{m.norm}-norm, {m.positions} positions, {m.vocab_size:,} entries"
-    )
+    return f"{source}: {config.model.summary()}, {config.model.vocab_size:,} entries"
 
 
 def _table(cost: "Cost", base_cost: "Cost") -> "Table":
@@ -99,11 +94,15 @@ def _cells(parameters: int, operations: float, *, sign: str = "") -> tuple[str, 
 def _footnotes(cost: "Cost", length: int) -> str:
     training = f"{cost.training_bytes / 2**20:,.1f} MiB"
     activations = f"{cost.activation_bytes_per_token / 2**10:,.1f} KiB"
-    cache = f"{cost.cache_bytes_per_token / 2**10:,.1f} KiB"
+    per_src, per_tgt, fixed = (
+        f"{size / 2**10:,.1f} KiB"
+        for size in (cost.cache.per_src_token, cost.cache.per_tgt_token, cost.cache.per_hypothesis)
+    )
     return (
-        "Operations: multiplications and additions in matrix products, forward, for one source"
-        f" and one target token in sentences of {length} tokens.\n"
+        "Operations: multiplications and additions of matrix products in a forward pass, per"
+        f" source and target token of sentences of {length} tokens.\n"
         f"Training, in float32: {training} for weights, gradients and Adam's two moments, and"
-        f" {activations} of activations for each such pair of tokens, before the loss.\n"
-        f"Decoding, in float32: {cache} for each source token and for each token of a hypothesis."
+        f" {activations} of activations per source and target token, before the loss.\n"
+        f"Decoding, in float32: {per_src} per source token, {per_tgt} per token of a hypothesis,"
+        f" and {fixed} per hypothesis of any length."
     )

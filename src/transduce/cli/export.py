@@ -6,22 +6,24 @@ from typing import Annotated
 
 import typer
 
+from transduce.cli.terminal.options import ModelArgument
+
 
 class Format(StrEnum):
-    """What a model can be written as."""
+    """Formats that a model can be exported to."""
 
     CTRANSLATE2 = "ctranslate2"
     HUGGINGFACE = "huggingface"
 
 
 class Origin(StrEnum):
-    """What a model can be read from."""
+    """Formats that a model can be imported from."""
 
     MARIAN_HF = "marian-hf"
 
 
 class Quantization(StrEnum):
-    """How CTranslate2 can store weights."""
+    """Types in which CTranslate2 can store weights."""
 
     INT8 = "int8"
     INT8_FLOAT32 = "int8_float32"
@@ -30,14 +32,16 @@ class Quantization(StrEnum):
 
 
 def export_model(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a model.")],
-    to: Annotated[Format, typer.Option(help="The format to write.")],
-    out: Annotated[Path, typer.Option(metavar="DIR", help="Folder to write; it must be new.")],
+    model: ModelArgument,
+    to: Annotated[Format, typer.Option(help="Format to write.")],
+    out: Annotated[
+        Path, typer.Option(metavar="DIR", help="Folder to write, which must not exist.")
+    ],
     quantize: Annotated[
-        Quantization | None, typer.Option(help="Store weights smaller, for ctranslate2.")
+        Quantization | None, typer.Option(help="Type of the stored weights, for ctranslate2.")
     ] = None,
 ) -> None:
-    """Write a model in another engine's format: CTranslate2's, or Marian's for transformers."""
+    """Export a model to CTranslate2, or to a Marian model that transformers can load."""
     from transduce.errors import InputError
 
     if to is Format.CTRANSLATE2:
@@ -55,16 +59,18 @@ def export_model(
 
 
 def import_model(
-    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the other model.")],
-    origin: Annotated[Origin, typer.Option("--from", help="What it is.")],
-    out: Annotated[Path, typer.Option(metavar="MODEL", help="Model folder to write; new.")],
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Folder of the model to import.")],
+    origin: Annotated[Origin, typer.Option("--from", help="Format of DIR.")],
+    out: Annotated[
+        Path, typer.Option(metavar="MODEL", help="Model folder to write, which must not exist.")
+    ],
 ) -> None:
-    """Make a model folder of another toolkit's model: a Marian model in Hugging Face's format."""
+    """Import a model of another toolkit: a Marian model in Hugging Face's format, as OPUS-MT's."""
     from transduce.export.marian_import import import_marian
 
     assert origin is Origin.MARIAN_HF, origin
     import_marian(folder, out)
     typer.echo(
         f"wrote {out}: 'transduce translate {out}' uses it, "
-        f"'transduce train --init {out}' trains it on"
+        f"'transduce train --init {out}' fine-tunes it"
     )

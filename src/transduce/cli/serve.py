@@ -1,4 +1,4 @@
-"""`transduce serve`: translations over HTTP, and a page to type on."""
+"""`transduce serve`: translations over HTTP, and a web page."""
 
 from functools import partial
 from pathlib import Path
@@ -6,57 +6,68 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from transduce.cli.terminal.options import DeviceOption, EngineOption, PrecisionOption
+
 if TYPE_CHECKING:
-    from transduce.decoding.translator import Translator
     from transduce.serving.keys import Keys
-    from transduce.serving.languages import Pair
+    from transduce.serving.languages import LanguagePair
+    from transduce.translation.translator import Translator
+
+ModelsArgument = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="MODEL...",
+        help="Model folders; en-de=FOLDER if the folder does not tell its languages.",
+    ),
+]
+HostOption = Annotated[str, typer.Option(help="Address to listen on.")]
+PortOption = Annotated[int, typer.Option(help="Port to listen on; 0 for any free one.")]
+KeysOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="API keys, one per line; by default none is needed."),
+]
+AllowOriginOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="URL", help="A site whose pages may call the API; * for all."),
+]
+MaxCharactersOption = Annotated[int, typer.Option(help="Maximum characters of a request.")]
+MaxSentencesOption = Annotated[int, typer.Option(help="Maximum sentences of a request.")]
+MaxBodyBytesOption = Annotated[
+    int, typer.Option(help="Maximum bytes of a request, streamed documents included.")
+]
+MaxQueueOption = Annotated[
+    int, typer.Option(help="Maximum sentences waiting; beyond it, requests get 429.")
+]
+DeadlineOption = Annotated[
+    float, typer.Option(metavar="SECONDS", help="Time for a response; then it is cancelled.")
+]
+MaxBatchOption = Annotated[int, typer.Option(help="Maximum sentences translated together.")]
+WaitMsOption = Annotated[
+    float, typer.Option(help="Milliseconds that a batch waits for more sentences.")
+]
 
 
 def serve(
-    models: Annotated[
-        list[str],
-        typer.Argument(
-            metavar="MODEL...",
-            help="Folders of models; as en-de=FOLDER where the languages are not known.",
-        ),
-    ],
-    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="0 for any that is free.")] = 8000,
-    keys: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="API keys, one a line; without, everybody may ask."),
-    ] = None,
-    allow_origin: Annotated[
-        list[str] | None,
-        typer.Option(metavar="URL", help="A site whose pages may ask, too; * for all."),
-    ] = None,
-    max_characters: Annotated[int, typer.Option(help="Of a request.")] = 10_000,
-    max_sentences: Annotated[int, typer.Option(help="Of a request.")] = 200,
-    max_body_bytes: Annotated[
-        int, typer.Option(help="Of a request; documents that are streamed fit into it.")
-    ] = 1 << 20,
-    max_queue: Annotated[
-        int, typer.Option(help="Sentences waiting; more are told to come again.")
-    ] = 1_000,
-    deadline: Annotated[
-        float, typer.Option(metavar="SECONDS", help="What is not done by then is given up.")
-    ] = 30.0,
-    max_batch: Annotated[int, typer.Option(help="Sentences translated together.")] = 64,
-    wait_ms: Annotated[
-        float, typer.Option(help="How long a batch waits for others that may come.")
-    ] = 3.0,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
-    engine: Annotated[
-        str | None, typer.Option(help="torch, ctranslate2 or auto; without, what MODEL is for.")
-    ] = None,
-    precision: Annotated[str, typer.Option(help="float32, or bf16: faster on GPUs.")] = "float32",
+    models: ModelsArgument,
+    host: HostOption = "127.0.0.1",
+    port: PortOption = 8000,
+    keys: KeysOption = None,
+    allow_origin: AllowOriginOption = None,
+    max_characters: MaxCharactersOption = 10_000,
+    max_sentences: MaxSentencesOption = 200,
+    max_body_bytes: MaxBodyBytesOption = 1 << 20,
+    max_queue: MaxQueueOption = 1_000,
+    deadline: DeadlineOption = 30.0,
+    max_batch: MaxBatchOption = 64,
+    wait_ms: WaitMsOption = 3.0,
+    device: DeviceOption = "auto",
+    engine: EngineOption = None,
+    precision: PrecisionOption = "float32",
 ) -> None:
-    """Serve models over HTTP: a page, a JSON API, and LibreTranslate's API for its clients."""
-    _check_extra()
+    """Serve models over HTTP: a web page, a JSON API, and LibreTranslate's API."""
+    _check_installed()
     import transduce
-    from transduce.errors import InputError
     from transduce.serving.app import make_app
-    from transduce.serving.keys import Keys
     from transduce.serving.limits import Limits
     from transduce.serving.server import listen, serve
 
@@ -67,9 +78,8 @@ def serve(
         max_queue=max_queue,
         deadline_s=deadline,
     )
-    if max_batch < 1 or not 0 <= wait_ms <= 1_000:
-        raise InputError("--max-batch: use 1 or more; --wait-ms: use 0 to 1,000")
-    known = Keys() if keys is None else _keys(keys)
+    _check_batching(max_batch, wait_ms)
+    known = _keys(keys)
     with listen(host, port) as listening:
         translators = _load(models, device=device, precision=precision, engine=engine)
         app = make_app(
@@ -81,13 +91,13 @@ def serve(
             max_batch=max_batch,
             wait_s=wait_ms / 1_000,
         )
-        where, pairs = listening.getsockname(), list(translators)
-        say_where = partial(_say_where, where, pairs, is_open=not known.are_needed)
-        serve(app, listening, limits, ready=say_where)
-    typer.echo("finished what was taken; good-bye", err=True)
+        where, is_open = listening.getsockname(), not known.are_needed
+        report = partial(_report_address, where, list(translators), is_open=is_open)
+        serve(app, listening, limits, ready=report)
+    typer.echo("all accepted requests are done; stopped", err=True)
 
 
-def _check_extra() -> None:
+def _check_installed() -> None:
     from importlib import util
 
     from transduce.errors import InputError
@@ -97,18 +107,30 @@ def _check_extra() -> None:
             raise InputError(f"serving needs {name}: pip install 'transduce[serve]'")
 
 
-def _keys(path: Path) -> "Keys":
+def _check_batching(max_batch: int, wait_ms: float) -> None:
+    from transduce.errors import InputError
+
+    if max_batch < 1:
+        raise InputError(f"--max-batch {max_batch}: use 1 or more")
+    if not 0 <= wait_ms <= 1_000:
+        raise InputError(f"--wait-ms {wait_ms:g}: use 0 to 1,000")
+
+
+def _keys(path: Path | None) -> "Keys":
+    """Read the keys of a file; without one, no key is needed."""
     from transduce.data.corpus import read_lines
     from transduce.serving.keys import Keys
 
+    if path is None:
+        return Keys()
     return Keys.from_lines(read_lines(path), name=str(path))
 
 
 def _load(
     models: list[str], *, device: str, precision: str, engine: str | None
-) -> "dict[Pair, Translator]":
-    """Find out all languages first: models take a while to load."""
-    from transduce.decoding.translator import load
+) -> "dict[LanguagePair, Translator]":
+    """Load the models, after the languages of all are known: loading takes a while."""
+    from transduce.translation.load import load
 
     folders = _folders(models)
     translators = {}
@@ -118,29 +140,31 @@ def _load(
     return translators
 
 
-def _folders(models: list[str]) -> "dict[Pair, Path]":
+def _folders(models: list[str]) -> "dict[LanguagePair, Path]":
     from transduce.config.load import load_config
     from transduce.errors import InputError
     from transduce.models.folder import CONFIG
-    from transduce.serving.languages import given_pair, learnt_pair
+    from transduce.serving.languages import parse_model_argument, training_pair
 
-    folders: dict[Pair, Path] = {}
+    folders: dict[LanguagePair, Path] = {}
     for argument in models:
-        pair, path = given_pair(argument)
+        pair, path = parse_model_argument(argument)
         config = Path(path) / CONFIG
         if pair is None and config.is_file():
-            pair = learnt_pair(load_config(config))
+            pair = training_pair(load_config(config))
         if not config.is_file():
-            raise InputError(f"{path} is no model: it has no file {CONFIG}")
+            raise InputError(f"{path} is not a model folder: it has no file {CONFIG}")
         if pair is None:
-            raise InputError(f"{path} does not tell its languages: say them, as in en-de={path}")
+            raise InputError(f"{path} does not tell its languages: name them, as in en-de={path}")
         if pair in folders:
             raise InputError(f"{folders[pair]} and {path} are both for {pair}: serve one of them")
         folders[pair] = Path(path)
     return folders
 
 
-def _say_where(address: tuple[str, int], pairs: "list[Pair]", *, is_open: bool) -> None:
+def _report_address(
+    address: tuple[str, int], pairs: "list[LanguagePair]", *, is_open: bool
+) -> None:
     import ipaddress
 
     host, port = address[:2]
@@ -149,4 +173,6 @@ def _say_where(address: tuple[str, int], pairs: "list[Pair]", *, is_open: bool) 
         f"serving {', '.join(map(str, pairs))} at http://{shown}:{port} (Ctrl-C stops)", err=True
     )
     if is_open and not ipaddress.ip_address(host).is_loopback:
-        typer.echo("whoever reaches this address may use it: --keys closes it", err=True)
+        typer.echo(
+            "anyone who can reach this address can use it: restrict it with --keys", err=True
+        )

@@ -8,89 +8,101 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from transduce.cli.terminal.options import (
+    AlphaOption,
+    BeamOption,
+    DeviceOption,
+    EngineOption,
+    ModelArgument,
+    PrecisionOption,
+)
+
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
-    from transduce.cli.text_input import TextInput
-    from transduce.decoding.options import Translation
-    from transduce.decoding.sample import Sampling
+    from transduce.cli.terminal.text_input import TextInput
+    from transduce.search.sample import Sampling
+    from transduce.translation.options import Translation
+
+FilesArgument = Annotated[
+    list[Path] | None,
+    typer.Argument(metavar="FILE", help="Text, line by line; by default standard input."),
+]
+EnsembleOption = Annotated[
+    list[Path] | None,
+    typer.Option(metavar="MODEL", help="Another model, to translate with an ensemble."),
+]
+NBestOption = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Print the N best: line number from 0 ||| text ||| score."),
+]
+SampleOption = Annotated[bool, typer.Option("--sample", help="Sample instead of searching.")]
+TemperatureOption = Annotated[
+    float | None, typer.Option(help="Sampling temperature, by default 1; lower is less random.")
+]
+TopKOption = Annotated[int | None, typer.Option(help="Sample from the k likeliest tokens only.")]
+TopPOption = Annotated[
+    float | None,
+    typer.Option(help="Sample from the likeliest tokens whose probabilities sum to p."),
+]
+SeedOption = Annotated[int | None, typer.Option(help="Random seed of sampling.")]
+WholeLinesOption = Annotated[
+    bool, typer.Option("--whole-lines", help="Do not split lines into sentences.")
+]
+WindowOption = Annotated[
+    int | None,
+    typer.Option(metavar="N", help="Lines to read before translating them; 1: line by line."),
+]
+PrefixOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="What each translation must start with, line by line."),
+]
+JsonlOption = Annotated[
+    bool, typer.Option("--jsonl", help="Print a JSON object per line, with scores and notes.")
+]
+OutOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="File to write, which appears when it is complete."),
+]
 
 
 def translate(
-    model: Annotated[Path, typer.Argument(metavar="MODEL", help="Folder of a model.")],
-    files: Annotated[
-        list[Path] | None,
-        typer.Argument(metavar="FILE", help="Text, line by line; without, standard input."),
-    ] = None,
-    ensemble: Annotated[
-        list[Path] | None,
-        typer.Option(metavar="MODEL", help="Another model to translate with, as one."),
-    ] = None,
-    beam: Annotated[int, typer.Option(help="Hypotheses kept (§6.1); 1 is greedy search.")] = 4,
-    alpha: Annotated[float, typer.Option(help="Of the length penalty (§6.1); 0 for none.")] = 0.6,
-    n_best: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Print the N best: line from 0 ||| text ||| score."),
-    ] = None,
-    sample: Annotated[
-        bool, typer.Option("--sample", help="Draw by chance instead of searching.")
-    ] = False,
-    temperature: Annotated[
-        float | None, typer.Option(help="Of the draws: below 1 nearer to the likeliest.")
-    ] = None,
-    top_k: Annotated[int | None, typer.Option(help="Draw only from the k likeliest.")] = None,
-    top_p: Annotated[
-        float | None, typer.Option(help="Draw only from the likeliest that make up p.")
-    ] = None,
-    seed: Annotated[int | None, typer.Option(help="Decides what is drawn.")] = None,
-    whole_lines: Annotated[
-        bool,
-        typer.Option("--whole-lines", help="Do not translate a line sentence by sentence."),
-    ] = False,
-    window: Annotated[
-        int | None,
-        typer.Option(metavar="N", help="Lines to read before translating; 1 to answer each."),
-    ] = None,
-    prefix: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="How each line's translation must begin."),
-    ] = None,
-    jsonl: Annotated[
-        bool, typer.Option("--jsonl", help="Print a JSON object a line, with scores and notes.")
-    ] = False,
-    out: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", help="Write here; there is no file until it is complete."),
-    ] = None,
-    device: Annotated[str, typer.Option(help="auto, cpu, cuda, cuda:N or mps.")] = "auto",
-    precision: Annotated[
-        str, typer.Option(help="float32, bf16 (faster on GPUs) or, for ctranslate2, int8.")
-    ] = "float32",
-    engine: Annotated[
-        str | None, typer.Option(help="torch, ctranslate2 or auto; without, what MODEL is for.")
-    ] = None,
+    model: ModelArgument,
+    files: FilesArgument = None,
+    ensemble: EnsembleOption = None,
+    beam: BeamOption = 4,
+    alpha: AlphaOption = 0.6,
+    n_best: NBestOption = None,
+    sample: SampleOption = False,
+    temperature: TemperatureOption = None,
+    top_k: TopKOption = None,
+    top_p: TopPOption = None,
+    seed: SeedOption = None,
+    whole_lines: WholeLinesOption = False,
+    window: WindowOption = None,
+    prefix: PrefixOption = None,
+    jsonl: JsonlOption = False,
+    out: OutOption = None,
+    device: DeviceOption = "auto",
+    precision: PrecisionOption = "float32",
+    engine: EngineOption = None,
 ) -> None:
-    """Translate text line by line. What is out of the ordinary is said on standard error."""
-    from transduce.cli.text_input import TextInput
-    from transduce.cli.text_output import text_output
+    """Translate text line by line; anything unusual is reported on standard error."""
+    from transduce.cli.terminal.text_input import TextInput
     from transduce.data.corpus import read_lines
 
     lines = TextInput(files or [])
-    total = _survey(lines, prefix) if lines.can_be_read_twice else None
+    total = _check_input(lines, prefix) if lines.can_be_read_twice else None
 
-    from transduce.decoding.options import Options
-    from transduce.decoding.translator import load
+    from transduce.translation.load import load
+    from transduce.translation.options import Options
 
-    draws = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    options = Options(
-        beam,
-        alpha,
-        1 if n_best is None else n_best,
-        _sampling(draws, is_wanted=sample),
-        whole_lines=whole_lines,
-    )
+    given = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
+    sampling = _sampling(given, is_wanted=sample)
+    best = 1 if n_best is None else n_best
+    options = Options(beam, alpha, best, sampling, whole_lines=whole_lines)
     if engine == "auto" and sample:
-        engine = "torch"  # CTranslate2 would draw otherwise
+        engine = "torch"  # CTranslate2 samples differently
     translator = load(
         [model, *(ensemble or [])],
         device,
@@ -101,27 +113,20 @@ def translate(
         lines,
         options,
         prefixes=None if prefix is None else read_lines(prefix),
-        window=1 if window is None and lines.is_typed else window,
+        window=1 if window is None and lines.is_interactive else window,
     )
-    with text_output(out) as write:
-        is_apart = out is not None or not (sys.stdout and sys.stdout.isatty())
-        shown = _shown(translations, total if is_apart else None)  # no bar among the lines
-        for number, translation in enumerate(shown):
-            for line in _lines(number, translation, jsonl=jsonl, n_best=n_best is not None):
-                write(line)
-            if translation.note:
-                typer.echo(f"{lines.place(number)}: {translation.note}", err=True)
+    _write(translations, lines, out, total=total, jsonl=jsonl, n_best=n_best is not None)
 
 
-def _survey(lines: "TextInput", prefix: Path | None) -> int:
-    """Read everything once, so that a fault in the last line is found before the work is done."""
+def _check_input(lines: "TextInput", prefix: Path | None) -> int:
+    """Read everything once, so that a fault in the last line is found before work is done."""
     from transduce.data.corpus import read_lines
-    from transduce.decoding.lines import check_length
     from transduce.errors import InputError
+    from transduce.translation.lines import check_length
 
     total = 0
     for number, line in enumerate(lines):
-        check_length(line, lines.place(number))
+        check_length(line, lines.location(number))
         total += 1
     if prefix is not None and prefix.is_file():
         count = sum(1 for _ in read_lines(prefix))
@@ -133,18 +138,20 @@ def _survey(lines: "TextInput", prefix: Path | None) -> int:
     return total
 
 
-def _sampling(draws: dict[str, Any], *, is_wanted: bool) -> "Sampling | None":
-    """Check what belongs to sampling; None if it is not wanted."""
-    from transduce.decoding.sample import Sampling
+def _sampling(given: dict[str, Any], *, is_wanted: bool) -> "Sampling | None":
+    """Check the options of sampling; return None if it is not wanted."""
     from transduce.errors import InputError
+    from transduce.search.sample import Sampling
 
-    given = {name: value for name, value in draws.items() if value is not None}
+    given = {name: value for name, value in given.items() if value is not None}
     if not is_wanted:
         for name in given:
-            raise InputError(f"--{name.replace('_', '-')} is for draws: add --sample")
+            raise InputError(f"--{name.replace('_', '-')} is for sampling: add --sample")
         return None
     if not 0 < given.get("temperature", 1) < math.inf:
-        raise InputError(f"--temperature {given['temperature']}: use more than 0; or no --sample")
+        raise InputError(
+            f"--temperature {given['temperature']}: use more than 0, or leave out --sample"
+        )
     if given.get("top_k", 1) < 1:
         raise InputError(f"--top-k {given['top_k']}: use 1 or more")
     if not 0 < given.get("top_p", 1) <= 1:
@@ -152,21 +159,45 @@ def _sampling(draws: dict[str, Any], *, is_wanted: bool) -> "Sampling | None":
     return Sampling(**given)
 
 
-def _shown(translations: "Iterable[Translation]", total: int | None) -> "Iterable[Translation]":
-    """Show on a terminal how far it is, where that is known."""
+def _write(
+    translations: "Iterable[Translation]",
+    lines: "TextInput",
+    out: Path | None,
+    *,
+    total: int | None,
+    jsonl: bool,
+    n_best: bool,
+) -> None:
+    """Write translations to a file or standard output, and their notes to standard error."""
+    from transduce.cli.terminal.text_output import text_output
+
+    with text_output(out) as write:
+        prints_on_terminal = out is None and sys.stdout and sys.stdout.isatty()
+        shown = translations if prints_on_terminal else _with_progress(translations, total)
+        for number, translation in enumerate(shown):
+            for line in _lines(number, translation, jsonl=jsonl, n_best=n_best):
+                write(line)
+            if translation.note:
+                typer.echo(f"{lines.location(number)}: {translation.note}", err=True)
+
+
+def _with_progress(
+    translations: "Iterable[Translation]", total: int | None
+) -> "Iterable[Translation]":
+    """Show a progress bar on a terminal, if the number of lines is known."""
     from rich.console import Console
     from rich.progress import track
 
-    on_terminal = Console(stderr=True)
-    if total is None or not on_terminal.is_terminal:
+    console = Console(stderr=True)
+    if total is None or not console.is_terminal:
         return translations
-    return track(translations, "translating", total, console=on_terminal, transient=True)
+    return track(translations, "translating", total, console=console, transient=True)
 
 
 def _lines(
     number: int, translation: "Translation", *, jsonl: bool, n_best: bool
 ) -> "Iterator[str]":
-    """Write a translation as a line, as an object, or as several lines."""
+    """Format a translation as a line, as a JSON object, or as the n best."""
     if jsonl:
         yield json.dumps(_as_object(translation), ensure_ascii=False)
     elif n_best:
@@ -189,10 +220,10 @@ def _as_object(translation: "Translation") -> dict[str, Any]:
 
 
 def _finite(score: float) -> float | None:
-    """JSON has no infinity."""
+    """Return None for infinity, which JSON does not have."""
     return score if math.isfinite(score) else None
 
 
 def _on_one_line(text: str) -> str:
-    """A model may write the end of a line; in the output it would shift all that follows."""
+    """Replace line ends, which a model may write: they would shift all lines that follow."""
     return text.replace("\r", " ").replace("\n", " ")

@@ -1,1 +1,1 @@
-"""What a run is: documented, frozen settings; presets; one YAML file plus `--set a.b=c`."""
+"""The settings of a run: documented, frozen, from presets, YAML files and `--set a.b=c`."""

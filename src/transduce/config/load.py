@@ -1,4 +1,4 @@
-"""Settings from a preset or a YAML file, with changes from `--set`, and back to YAML."""
+"""Settings read from a preset or a YAML file, with changes from `--set`, and written as YAML."""
 
 import os
 import re
@@ -9,16 +9,18 @@ from typing import Any
 
 import yaml
 
-from transduce.config.presets import PRESETS, preset_named
-from transduce.config.schema import Config, Tree, merge, nearest
-from transduce.errors import ConfigError
+from transduce.config.presets import all_presets, preset_named
+from transduce.config.renamed import with_current_names
+from transduce.config.schema import Config, Tree, merge
+from transduce.errors import ConfigError, did_you_mean
 
 
 def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
-    """Resolve a preset's name or a YAML file, then `--set`-style changes such as `model.h=4`.
+    """Load settings and apply changes.
 
-    A file may start from a preset: `preset: big`, and below it only what differs. A model's folder
-    stands for its `config.yaml`.
+    `source` is the name of a preset, a YAML file or a model folder, whose `config.yaml` is read. A
+    file may start from a preset, `preset: big`, and then state only what differs. `overrides` are
+    changes as written after `--set`, such as `model.h=4`. Mistakes raise `ConfigError`.
     """
     tree = _starting_point(source)
     for override in overrides:
@@ -27,12 +29,14 @@ def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
 
 
 def read_recipe(path: Path) -> tuple[str | None, Tree]:
-    """Read a YAML file as it stands: the preset that it names, and the settings that it gives."""
+    """Read a YAML file without defaults: the preset it names, if any, and the settings it gives."""
     tree = _parse(_read(path), origin=str(path))
     if not isinstance(tree, dict):
-        raise ConfigError(f"{path}: settings are sections such as 'model:' with names below them")
+        raise ConfigError(
+            f"{path}: write settings in sections, such as 'model:' with names below it"
+        )
     preset = tree.pop("preset", None)
-    return None if preset is None else str(preset), tree
+    return None if preset is None else str(preset), with_current_names(tree)
 
 
 def parse_override(override: str) -> Tree:
@@ -46,13 +50,15 @@ def parse_override(override: str) -> Tree:
     for part in reversed(name.split(".")):
         tree = {part: tree}
     assert isinstance(tree, dict)
-    return tree
+    current: Tree = with_current_names(tree)
+    return current
 
 
 def to_yaml(config: Config) -> str:
-    """Write every setting with its description; `load_config` reads it back to the same thing.
+    """Write every setting with its description; `load_config` reads the same settings back.
 
-    A setting that follows from others is written as a comment, so that it goes on following them.
+    A setting that follows from others is written as a comment, so that it still follows them after
+    an edit.
     """
     lines = []
     for section_name, section_field in Config.model_fields.items():
@@ -73,13 +79,15 @@ def _inline(value: Any) -> str:
 
 
 def _starting_point(source: str | Path) -> Tree:
-    if source in PRESETS:
-        return preset_named(str(source)).model_dump(exclude_unset=True)
     path = Path(source)
+    is_name = not path.suffix and len(path.parts) < 2
+    presets = all_presets() if is_name else {}
+    if source in presets:
+        return presets[str(source)]().model_dump(exclude_unset=True)
     if not str(source) or (not path.suffix and not os.path.lexists(path)):
+        name, hint = reprlib.repr(str(source)), did_you_mean(str(source), presets)
         raise ConfigError(
-            f"no preset or file named {reprlib.repr(str(source))}{nearest(str(source), PRESETS)}; "
-            "'transduce presets' lists the presets"
+            f"no preset or file named {name}{hint}; 'transduce presets' lists the presets"
         )
     preset, tree = read_recipe(path / "config.yaml" if path.is_dir() else path)
     start = {} if preset is None else preset_named(preset).model_dump(exclude_unset=True)
@@ -96,15 +104,17 @@ def _read(path: Path) -> str:
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain YAML, but `1e-9` is a number, a key given twice is an error, and so is an alias.
+    """Safe YAML in which `1e-9` is a number, and a repeated key or an alias is an error.
 
-    Aliases of aliases are how a few lines grow to fill the memory, and settings need none.
+    Nested aliases can expand a few lines until memory is full, and settings need none.
     """
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.composer.ComposerError(problem="settings take no aliases", problem_mark=mark)
+            raise yaml.composer.ComposerError(
+                problem="aliases are not allowed in settings", problem_mark=mark
+            )
         return super().compose_node(parent, index)
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Hashable, Any]:
@@ -130,6 +140,6 @@ def _parse(text: str, *, origin: str) -> Any:
         line = f" line {malformed.problem_mark.line + 1}" if malformed.problem_mark else ""
         raise ConfigError(f"{origin}{line}: {malformed.problem}") from malformed
     except (yaml.YAMLError, ValueError, AttributeError, RecursionError) as malformed:
-        # Besides its own errors the library lets through those of the types it builds, like dates.
+        # The library also lets through errors of the types that it builds, such as dates.
         reason = " ".join(str(malformed).split())
         raise ConfigError(f"{origin}: cannot be read as settings ({reason})") from malformed

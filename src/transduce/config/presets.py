@@ -1,160 +1,32 @@
-"""Presets: shapes by name. Each states what differs from the paper's base model.
-
-Every row of Table 3 is here, named by what it changes, with the paper's own label in its docstring.
-"""
+"""Presets of all kinds of model, by name."""
 
 from collections.abc import Callable
+from contextlib import suppress
 
-from transduce.config.schema import Config, ModelConfig, TrainingConfig, nearest
-from transduce.errors import ConfigError
-
-
-def tiny() -> Config:
-    """For tests and first looks: trains in seconds on a CPU."""
-    return Config(model=ModelConfig(vocab_size=4_000, n_layers=2, d_model=128, d_ff=512, h=4))
+from transduce.config.kinds import find_kind, kind_names
+from transduce.config.schema import Config
+from transduce.errors import ConfigError, did_you_mean
 
 
-def small() -> Config:
-    """For small corpora and for CPUs."""
-    return Config(model=ModelConfig(vocab_size=8_000, n_layers=3, d_model=256, d_ff=1024, h=4))
+def presets_of(kind: str) -> dict[str, Callable[[], Config]]:
+    """Return the presets of one kind by name."""
+    return {preset.__name__: preset for preset in find_kind(kind).presets}
 
 
-def base() -> Config:
-    """The paper's base model (Table 3)."""
-    return Config()
-
-
-def big() -> Config:
-    """The paper's big model (Table 3)."""
-    return Config(
-        model=ModelConfig(d_model=1024, d_ff=4096, h=16, p_drop=0.3),
-        training=TrainingConfig(steps=300_000),
-    )
-
-
-def base_h1() -> Config:
-    """Table 3 (A): one head as wide as the model."""
-    return Config(model=ModelConfig(h=1))
-
-
-def base_h4() -> Config:
-    """Table 3 (A): 4 wider heads."""
-    return Config(model=ModelConfig(h=4))
-
-
-def base_h16() -> Config:
-    """Table 3 (A): 16 narrower heads."""
-    return Config(model=ModelConfig(h=16))
-
-
-def base_h32() -> Config:
-    """Table 3 (A): 32 narrower heads."""
-    return Config(model=ModelConfig(h=32))
-
-
-def base_dk16() -> Config:
-    """Table 3 (B): narrow keys, values as in base."""
-    return Config(model=ModelConfig(d_k=16))
-
-
-def base_dk32() -> Config:
-    """Table 3 (B): narrower keys, values as in base."""
-    return Config(model=ModelConfig(d_k=32))
-
-
-def base_n2() -> Config:
-    """Table 3 (C): 2 layers."""
-    return Config(model=ModelConfig(n_layers=2))
-
-
-def base_n4() -> Config:
-    """Table 3 (C): 4 layers."""
-    return Config(model=ModelConfig(n_layers=4))
-
-
-def base_n8() -> Config:
-    """Table 3 (C): 8 layers."""
-    return Config(model=ModelConfig(n_layers=8))
-
-
-def base_d256() -> Config:
-    """Table 3 (C): half the width."""
-    return Config(model=ModelConfig(d_model=256, d_k=32, d_v=32))
-
-
-def base_d1024() -> Config:
-    """Table 3 (C): twice the width."""
-    return Config(model=ModelConfig(d_model=1024, d_k=128, d_v=128))
-
-
-def base_ff1024() -> Config:
-    """Table 3 (C): half the feed-forward width."""
-    return Config(model=ModelConfig(d_ff=1024))
-
-
-def base_ff4096() -> Config:
-    """Table 3 (C): twice the feed-forward width."""
-    return Config(model=ModelConfig(d_ff=4096))
-
-
-def base_drop0() -> Config:
-    """Table 3 (D): no dropout."""
-    return Config(model=ModelConfig(p_drop=0.0))
-
-
-def base_drop02() -> Config:
-    """Table 3 (D): dropout 0.2."""
-    return Config(model=ModelConfig(p_drop=0.2))
-
-
-def base_ls0() -> Config:
-    """Table 3 (D): no label smoothing."""
-    return Config(training=TrainingConfig(eps_ls=0.0))
-
-
-def base_ls02() -> Config:
-    """Table 3 (D): label smoothing 0.2."""
-    return Config(training=TrainingConfig(eps_ls=0.2))
-
-
-def base_learned() -> Config:
-    """Table 3 (E): learned positions."""
-    return Config(model=ModelConfig(positions="learned"))
-
-
-PRESETS: dict[str, Callable[[], Config]] = {
-    preset.__name__: preset
-    for preset in (
-        tiny,
-        small,
-        base,
-        big,
-        base_h1,
-        base_h4,
-        base_h16,
-        base_h32,
-        base_dk16,
-        base_dk32,
-        base_n2,
-        base_n4,
-        base_n8,
-        base_d256,
-        base_d1024,
-        base_ff1024,
-        base_ff4096,
-        base_drop0,
-        base_drop02,
-        base_ls0,
-        base_ls02,
-        base_learned,
-    )
-}
+def all_presets() -> dict[str, Callable[[], Config]]:
+    """Return the presets of every kind; if two share a name, the first kind wins."""
+    found: dict[str, Callable[[], Config]] = {}
+    for kind in kind_names():
+        with suppress(ConfigError):  # a broken package must not keep others from being used
+            found = presets_of(kind) | found
+    return found
 
 
 def preset_named(name: str) -> Config:
-    """Look a preset up by its name."""
-    if name not in PRESETS:
+    """Return the settings of the preset with this name."""
+    presets = all_presets()
+    if name not in presets:
         raise ConfigError(
-            f"no preset named {name!r}{nearest(name, PRESETS)}; 'transduce presets' lists them"
+            f"no preset named {name!r}{did_you_mean(name, presets)}; 'transduce presets' lists them"
         )
-    return PRESETS[name]()
+    return presets[name]()

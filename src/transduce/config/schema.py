@@ -1,12 +1,13 @@
 """The settings. Defaults are the paper's base model; presets and files state only what differs.
 
-A setting that was not given may follow from others (`d_k` from `d_model` and `h`). Pydantic
-remembers which were given, so a copy with changes works those out again.
+Each kind of model has its own class for the model section (`config.kinds`).
+
+A setting that is not given may follow from others (`d_k` from `d_model` and `h`). Pydantic
+remembers which were given, so a copy with changes computes the others again.
 """
 
-import difflib
 import reprlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -14,277 +15,277 @@ from pydantic import (
     BeforeValidator,
     ConfigDict,
     Field,
+    SerializeAsAny,
     ValidationError,
+    field_validator,
     model_validator,
 )
+from pydantic.fields import FieldInfo
 
-from transduce.errors import ConfigError
+from transduce.config.kinds import DEFAULT_KIND, find_kind, kind_names
+from transduce.config.renamed import with_current_names
+from transduce.errors import ConfigError, did_you_mean
 
 Tree = dict[str, Any]
-"""Settings as plain nested mappings, the way YAML gives them."""
+"""Settings as plain nested mappings, as YAML is read."""
 
 
-class _Section(BaseModel):
+class Section(BaseModel):
+    """A group of settings: frozen, strictly typed, unknown names refused."""
+
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _with_tuples(cls, section: Any) -> Any:
+        """Take the lists of YAML and JSON for tuples: settings are frozen."""
+        if not isinstance(section, dict):
+            return section
+        return {k: tuple(v) if isinstance(v, list) else v for k, v in section.items()}
 
 
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
-Share = Annotated[float, Field(ge=0, lt=1)]
+Probability = Annotated[float, Field(ge=0, lt=1)]
 Positive = Annotated[float, Field(gt=0, lt=1e12)]
-Long = Annotated[int, Field(ge=1, le=10**12)]
+LargeCount = Annotated[int, Field(ge=1, le=10**12)]
 
 
-def _several(value: Any) -> Any:
-    """Take one value for a list of one, null for an empty one, and YAML's lists for our tuples."""
+def _as_tuple(value: Any) -> Any:
+    """Accept a list, one value without brackets, or null for none."""
     if value is None:
         return ()
     return tuple(value) if isinstance(value, list | tuple) else (value,)
 
 
-Files = Annotated[tuple[str, ...], BeforeValidator(_several)]
-Numbers = Annotated[tuple[float, ...], BeforeValidator(_several)]
+Files = Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
+Numbers = Annotated[tuple[float, ...], BeforeValidator(_as_tuple)]
 
 
-def _per_head(section: dict[str, Any]) -> int:
-    width: int = section["d_model"] // section["h"]
-    return width
+class ModelConfig(Section):
+    """The settings of every architecture; each kind of model adds its own in a subclass."""
 
-
-class ModelConfig(_Section):
-    """The model of §3; with the training section, the columns of Table 3."""
-
+    kind: str = Field(
+        default="transformer",
+        description="the architecture: transformer (§3) or an installed kind",
+    )
     vocab_size: int = Field(
         default=37_000,
         ge=4,
         le=10_000_000,
         description="vocabulary entries, shared by source and target (§3.4)",
     )
-    n_layers: Count = Field(
-        default=6, description="N: layers of the encoder; as many again of the decoder (§3.1)"
-    )
     d_model: Count = Field(default=512, description="width of every layer's output (§3.1)")
-    d_ff: Count = Field(default=2048, description="inner width of the feed-forward network (§3.3)")
-    h: Count = Field(default=8, description="attention heads (§3.2.2)")
-    d_k: Count = Field(
-        default_factory=_per_head,
-        description="width of a head's queries and keys; if not given, d_model / h (§3.2.2)",
-    )
-    d_v: Count = Field(
-        default_factory=_per_head,
-        description="width of a head's values; if not given, d_model / h (§3.2.2)",
-    )
-    p_drop: Share = Field(
+    p_drop: Probability = Field(
         default=0.1, description="P_drop: dropout on sub-layer outputs and embeddings (§5.4)"
     )
-    p_drop_attention: Share = Field(
-        default=0.0, description="dropout on attention weights; a deviation above 0"
-    )
-    p_drop_ff: Share = Field(
-        default=0.0, description="dropout after the feed-forward ReLU; a deviation above 0"
-    )
-    attention_bias: bool = Field(
-        default=False, description="biases in the attention projections; a deviation if true"
-    )
-    output_bias: bool = Field(
-        default=False, description="a bias for each vocabulary entry's score; a deviation if true"
-    )
-    activation: Literal["relu", "swish"] = Field(
-        default="relu",
-        description="within the feed-forward network (eq. 2); swish, Marian's, is a deviation",
-    )
-    norm: Literal["post", "pre"] = Field(
-        default="post",
-        description="layer norm after the residual sum (§3.1); pre, before it, is a deviation",
-    )
-    norm_epsilon: Annotated[float, Field(gt=0, lt=1)] = Field(
-        default=1e-6, description="added to the variance in layer norm; Marian's models have 1e-5"
-    )
-    positions: Literal["sinusoidal", "learned"] = Field(
-        default="sinusoidal", description="position encodings (§3.5; Table 3 row E)"
-    )
-    max_positions: Count = Field(
-        default=1024,
-        description="longest sequence in tokens; sinusoidal models may change it after training",
-    )
 
     @model_validator(mode="after")
-    def _heads_divide_the_width(self) -> Self:
-        following = {"d_k", "d_v"} - self.model_fields_set
-        if following and self.d_model % self.h:
-            divisors = ", ".join(str(n) for n in range(1, 65) if self.d_model % n == 0)
-            raise ValueError(
-                f"model.h={self.h} does not divide model.d_model={self.d_model}; "
-                f"use one of {divisors}, or give model.d_k and model.d_v"
-            )
+    def _mark_kind_as_given(self) -> Self:
+        self.model_fields_set.add("kind")  # a copy with changes must know which class to build
         return self
 
-    @model_validator(mode="after")
-    def _sines_and_cosines_pair_up(self) -> Self:
-        if self.positions == "sinusoidal" and self.d_model % 2:
-            raise ValueError(
-                f"model.d_model={self.d_model} is odd, but sinusoidal positions come in pairs; "
-                "use an even width or model.positions=learned"
-            )
-        return self
+    @property
+    def max_length(self) -> int | None:
+        """The longest source or target in tokens, EOS included; None: no limit."""
+        return None
+
+    def summary(self) -> str:
+        """Describe the architecture and its sizes in one line."""
+        return f"{self.kind}, d_model {self.d_model}, dropout {self.p_drop}"
+
+    def columns(self) -> dict[str, str]:
+        """Return the columns of the table of presets, by heading."""
+        return {
+            name: str(getattr(self, name))
+            for name in type(self).model_fields
+            if name not in ("kind", "vocab_size")
+        }
+
+    def free_settings(self) -> frozenset[str]:
+        """Return the names of the settings that fine-tuning may change."""
+        return frozenset({"p_drop"})
 
 
-class DataConfig(_Section):
-    """What is learnt from, and how it becomes numbers (§5.1)."""
+class DataConfig(Section):
+    """The training and development text, and how it is encoded (§5.1)."""
 
+    task: str = Field(
+        default="translation",
+        description="what the model is for: translation, or an installed task",
+    )
     src: Files = Field(
         default=(),
-        description="source text, one file or several; or .tsv or .jsonl with both sides",
+        description="source text: one or more files; or .tsv or .jsonl files with both sides",
     )
-    tgt: Files = Field(default=(), description="target text, line by line its translation")
-    fields: str = Field(default="src,tgt", description="names of the two fields of a .jsonl")
+    tgt: Files = Field(default=(), description="target text, line by line the translation of src")
+    fields: str = Field(
+        default="src,tgt", description="names of the source and target fields of .jsonl files"
+    )
     weights: Numbers = Field(
-        default=(), description="how often an epoch takes each corpus; if not given, once"
+        default=(), description="times each corpus is used per epoch; if not given, once"
     )
     dev_src: Files = Field(
         default=(),
-        description="development source, one file or several; if not given, pairs are held out",
+        description="development source: one or more files; if not given, pairs are held out",
     )
-    dev_tgt: Files = Field(default=(), description="development target")
+    dev_tgt: Files = Field(default=(), description="development target, line by line")
     dev_pairs: Count = Field(
-        default=2000, description="pairs to hold out; never more than a twentieth of the corpus"
+        default=2000, description="pairs to hold out for development, at most 1/20 of the corpus"
     )
     held_out: Files = Field(
-        default=(), description="texts whose sentences must not be learnt from, such as test sets"
+        default=(), description="texts whose sentences are never trained on, such as test sets"
     )
     lines: Literal["auto", "sentences", "texts"] = Field(
         default="auto",
-        description="what a source line is: one sentence, or a text of several; auto: as they are",
+        description="what a source line is: one sentence, or a text of several; auto: detected",
     )
-    clean: bool = Field(default=True, description="drop pairs that are unfit to learn from")
+    clean: bool = Field(default=True, description="drop pairs that are unfit for training")
     subwords: Literal["bpe", "unigram", "wordpiece", "whitespace"] = Field(
-        default="bpe", description="how words are cut (§5.1); whitespace for text already cut"
+        default="bpe", description="subword model (§5.1); whitespace: the text is already segmented"
     )
     punctuation: Literal["auto", "kept", "plain"] = Field(
         default="auto",
         description="plain, a deviation: typographic quotes, apostrophes, dashes, dots and spaces "
-        "are those of a keyboard to the model, in what it reads and in what it writes; auto: as "
-        "data.tokenizer has it, and kept without one",
+        "are replaced by ASCII in source and target; auto: as in data.tokenizer, else kept",
     )
     tokenizer: str | None = Field(
-        default=None, description="a tokenizer.json to use instead of learning one"
+        default=None, description="a tokenizer.json to use instead of learning subwords"
     )
 
 
-class TrainingConfig(_Section):
-    """The training of §5: batches, optimiser, schedule, regularisation, and when it ends."""
+class TrainingConfig(Section):
+    """The training of §5: batches, optimiser, schedule, regularisation, and when to stop."""
 
-    batch_tokens: Long = Field(
-        default=25_000, description="tokens a step on either side, of all processes together (§5.1)"
+    batch_tokens: LargeCount = Field(
+        default=25_000, description="tokens per step on each side, over all processes (§5.1)"
     )
     accumulate: Count = Field(
-        default=1, description="batches a step: each has batch_tokens / accumulate tokens"
+        default=1, description="batches per step, each of batch_tokens / accumulate tokens"
     )
     schedule: Literal["paper", "linear"] = Field(
         default="paper",
-        description="learning rate after warm-up: by step^-0.5 (§5.3); linear, to 0 at the end of "
-        "the budget, is a deviation",
+        description="learning rate after warm-up: paper, as step^-0.5 (§5.3); linear, down to 0 at "
+        "the end of the budget, is a deviation",
     )
-    warmup_steps: Long = Field(
+    warmup_steps: LargeCount = Field(
         default=4000, description="steps over which the learning rate rises (§5.3)"
     )
     learning_rate: Positive | None = Field(
-        default=None, description="its peak; if not given, (d_model · warmup_steps)^-0.5 (§5.3)"
+        default=None,
+        description="peak of the rate; if not given, (d_model · warmup_steps)^-0.5 (§5.3)",
     )
-    beta_1: Share = Field(default=0.9, description="β1 of Adam (§5.3)")
-    beta_2: Share = Field(default=0.98, description="β2 of Adam (§5.3)")
-    epsilon: Positive = Field(default=1e-9, description="ε of Adam (§5.3)")
+    beta_1: Probability = Field(default=0.9, description="Adam's β1 (§5.3)")
+    beta_2: Probability = Field(default=0.98, description="Adam's β2 (§5.3)")
+    epsilon: Positive = Field(default=1e-9, description="Adam's ε (§5.3)")
     clip_norm: Positive | None = Field(
-        default=None, description="longest gradient; longer ones are scaled down; a deviation"
+        default=None, description="maximum gradient norm; larger ones are scaled down; a deviation"
     )
-    eps_ls: Share = Field(default=0.1, description="ε_ls: label smoothing (§5.4)")
-    steps: Long = Field(default=100_000, description="the run ends after so many steps (§5.2)")
-    epochs: Positive | None = Field(
-        default=None, description="or after so many times through the data"
-    )
-    minutes: Positive | None = Field(default=None, description="or after so much time")
+    eps_ls: Probability = Field(default=0.1, description="ε_ls: label smoothing (§5.4)")
+    steps: LargeCount = Field(default=100_000, description="maximum steps (§5.2)")
+    epochs: Positive | None = Field(default=None, description="maximum epochs")
+    minutes: Positive | None = Field(default=None, description="maximum minutes of training")
     patience: Count | None = Field(
-        default=None, description="or when so many scorings in a row have not improved the dev loss"
+        default=None,
+        description="stop after this many scores in a row without improvement (run.choose_by)",
     )
 
 
-class RunConfig(_Section):
-    """How the run goes about it: on what, how carefully, and what it keeps."""
+class RunConfig(Section):
+    """How the run is carried out: device, checkpoints, scores."""
 
     init: str | None = Field(
-        default=None, description="a model folder to start from, with its shape and vocabulary"
+        default=None, description="model folder to fine-tune: its weights, sizes and vocabulary"
     )
-    seed: int = Field(default=1, ge=0, le=2**63 - 1, description="decides all that is random")
+    seed: int = Field(default=1, ge=0, le=2**63 - 1, description="random seed")
     device: str = Field(
         default="auto",
         pattern=r"^(auto|cpu|mps|cuda(:\d{1,3})?)$",
-        description="auto: a GPU if there is one",
+        description="cpu, cuda, cuda:N or mps; auto: a GPU if there is one",
     )
     precision: Literal["auto", "float32", "bf16"] = Field(
-        default="auto", description="auto: bf16 on GPUs that have it; weights stay in float32"
+        default="auto",
+        description="of products; auto: bf16 on GPUs that support it; weights are float32",
     )
     compile: bool = Field(
-        default=True, description="on a CUDA device, compile and record what a step does"
+        default=True, description="compile the layers and record the steps, on a CUDA device"
     )
-    checkpoint_steps: Long = Field(
-        default=1000, description="score and write a checkpoint every so many steps (§6.1)"
+    checkpoint_steps: LargeCount = Field(
+        default=1000, description="steps between checkpoints, which are scored (§6.1)"
     )
-    save_minutes: Positive = Field(
-        default=10.0, description="and write one, to go on from, at least so often"
-    )
-    average: Count = Field(
-        default=5, description="average the weights of the last so many checkpoints (§6.1)"
-    )
-    keep_best: Count = Field(default=1, description="also keep the best so many checkpoints")
-    choose_by: Literal["loss", "bleu"] = Field(
+    save_minutes: Positive = Field(default=10.0, description="maximum minutes between checkpoints")
+    average: Count = Field(default=5, description="number of last checkpoints to average (§6.1)")
+    keep_best: Count = Field(default=1, description="number of best checkpoints to keep too")
+    choose_by: Literal["loss", "metric"] = Field(
         default="loss",
-        description="which weights a run gives at its end: those with the lowest dev loss, or the "
-        "highest BLEU on the whole development set",
+        description="how the best weights are chosen, for patience, keep_best and at the end: by "
+        "dev loss, or by the task's metric (BLEU for translation), at the end on the whole dev set",
     )
-    ema_decay: Share = Field(
-        default=0.0, description="keep a moving average of the weights; a deviation above 0"
+    ema_decay: Probability = Field(
+        default=0.0, description="decay of a moving average of the weights; a deviation above 0"
     )
-    bleu_sentences: int = Field(
+    score_sentences: int = Field(
         default=500,
         ge=0,
         le=10**6,
-        description="dev sentences to translate at a scoring, from all of the set",
+        description="dev sentences to translate for the task's metric at each score; 0: none",
     )
     timeout_s: Positive = Field(
-        default=1800.0, description="how long processes wait for one of them before giving up"
+        default=1800.0, description="seconds that processes wait for each other before giving up"
     )
 
 
-class Config(_Section):
+class Config(Section):
     """Everything that decides what a run computes."""
 
-    model: ModelConfig = Field(
-        default_factory=lambda: ModelConfig(), description="the architecture (§3)"
+    model: SerializeAsAny[ModelConfig] = Field(
+        default_factory=lambda: find_kind(DEFAULT_KIND).config(),
+        description="the architecture (§3)",
     )
     data: DataConfig = Field(
-        default_factory=lambda: DataConfig(), description="what is learnt from (§5.1)"
+        default_factory=lambda: DataConfig(), description="the text and how it is encoded (§5.1)"
     )
     training: TrainingConfig = Field(
-        default_factory=lambda: TrainingConfig(), description="how it is trained (§5)"
+        default_factory=lambda: TrainingConfig(), description="optimisation (§5)"
     )
     run: RunConfig = Field(
-        default_factory=lambda: RunConfig(), description="on what it runs and what it keeps"
+        default_factory=lambda: RunConfig(), description="device, checkpoints and scores"
     )
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _validate_by_kind(cls, section: Any) -> Any:
+        if not isinstance(section, dict):
+            return section
+        kind = section.get("kind", DEFAULT_KIND)
+        if not isinstance(kind, str):
+            raise ValueError(f"model.kind={kind!r}: must be the name of a kind of model")
+        return find_kind(kind).config.model_validate(section)
 
     @classmethod
     def from_tree(cls, tree: Any) -> Self:
-        """Validate plain nested mappings; whatever is wrong becomes one ConfigError of one line."""
+        """Validate nested mappings; all that is wrong is reported in one line, as a ConfigError."""
+        tree = with_current_names(tree)
         try:
             return cls.model_validate(tree)
         except ValidationError as invalid:
-            raise ConfigError("; ".join(_complaints(invalid))) from invalid
+            model = _model_class(tree)
+            raise ConfigError("; ".join(_complaints(invalid, model))) from invalid
 
     def with_changes(self, changes: Tree) -> Self:
-        """Copy with changes; settings that nobody gave are worked out again."""
-        return self.from_tree(merge(self.model_dump(exclude_unset=True), changes))
+        """Copy with changes; settings that were not given are computed again."""
+        stated = self.model_dump(exclude_unset=True)
+        return self.from_tree(merge(stated, with_current_names(changes)))
+
+
+def _model_class(tree: Any) -> type[ModelConfig]:
+    """Return the class of the model section of a tree that may be invalid."""
+    section = tree.get("model") if isinstance(tree, dict) else None
+    kind = section.get("kind") if isinstance(section, dict) else None
+    return find_kind(kind if kind in kind_names() else DEFAULT_KIND).config
 
 
 def merge(tree: Tree, changes: Tree) -> Tree:
-    """Return the tree with the leaves of `changes` laid over it."""
+    """Return the tree with the leaves that `changes` has replaced or added."""
     merged = dict(tree)
     for key, value in changes.items():
         below = merged.get(key)
@@ -294,43 +295,37 @@ def merge(tree: Tree, changes: Tree) -> Tree:
     return merged
 
 
-def setting_names() -> list[str]:
-    """Every setting as it is written after `--set`: `model.d_model`, …"""
+def setting_names(model: type[ModelConfig]) -> list[str]:
+    """Return every setting as written after `--set`, for one kind of model: `model.d_model`, …"""
     return [
         f"{section}.{name}"
         for section, field in Config.model_fields.items()
-        for name in _section_class(field.annotation).model_fields
+        for name in (model if section == "model" else _section_class(field)).model_fields
     ]
 
 
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return ` (did you mean …?)` for the known name whose last part is closest, or nothing."""
-    by_last_part = {candidate.rpartition(".")[2]: candidate for candidate in known}
-    close = difflib.get_close_matches(name.rpartition(".")[2], by_last_part, n=1)
-    return f" (did you mean {by_last_part[close[0]]}?)" if close else ""
-
-
-def _section_class(annotation: Any) -> type[_Section]:
+def _section_class(field: FieldInfo) -> type[Section]:
+    annotation = field.annotation
     assert isinstance(annotation, type), annotation
-    assert issubclass(annotation, _Section), annotation
+    assert issubclass(annotation, Section), annotation
     return annotation
 
 
-def _complaints(invalid: ValidationError) -> Iterator[str]:
+def _complaints(invalid: ValidationError, model: type[ModelConfig]) -> Iterator[str]:
     for error in invalid.errors(include_url=False):
         name = ".".join(str(part) for part in error["loc"])
         found = reprlib.repr(error["input"])
         match error["type"]:
             case "default_factory_not_called":
-                pass  # follows from a setting that is complained about already
+                pass  # it follows from a setting that has its own complaint
             case "extra_forbidden":
-                known = [*Config.model_fields, *setting_names()]
-                yield f"unknown setting {name}{nearest(name, known)}"
+                known = [*Config.model_fields, *setting_names(model)]
+                yield f"unknown setting {name}{did_you_mean(name, known)}"
             case "value_error":
                 yield str(error["ctx"]["error"])
             case "model_type":
                 section = name or "the settings"
-                yield f"{section} must be names with values below them: found {found}"
+                yield f"{section} must be a mapping of names to values: found {found}"
             case _:
                 rule = error["msg"].replace("Input should be", "must be")
                 yield f"{name}={found}: {rule}"

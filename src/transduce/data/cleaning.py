@@ -1,14 +1,14 @@
-"""Which pairs are fit to learn from: mild rules, and a report of all that they drop.
+"""Cleaning: which pairs to train on, by mild rules, and a report of what they drop.
 
-What is typical of a corpus is learnt from its first pairs: the scripts of either side, and how long
-a translation is beside its source. So the rules need no list of languages.
+What is typical of a corpus is measured on its first pairs: the scripts of each side, and the length
+ratio of target to source. So the rules need no list of languages.
 """
 
 import unicodedata
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache
+from functools import cache, partial
 from hashlib import blake2b
 from itertools import chain, islice
 from statistics import median
@@ -18,12 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.data.corpus import Pair
-from transduce.text.punctuation import plainly
+from transduce.text.punctuation import with_plain_punctuation
 
 SAMPLE_PAIRS = 10_000
 BATCH_PAIRS = 10_000
 EXAMPLES = 3
-
 
 EMPTY = "empty"
 IDENTICAL = "source and target identical"
@@ -38,29 +37,29 @@ FILTERS = (EMPTY, IDENTICAL, LONG, RATIO, NO_LETTERS, SCRIPT, HELD_OUT, DUPLICAT
 
 @dataclass(frozen=True)
 class Rules:
-    """How far a pair may stray."""
+    """The limits beyond which a pair is dropped."""
 
-    max_chars: int = 1000  # either side
-    max_ratio: float = 4.0  # of lengths, against what is typical of the corpus
+    max_chars: int = 1000  # of each side
+    max_ratio: float = 4.0  # of the lengths, relative to what is typical of the corpus
     min_chars_for_ratio: int = 20  # of the longer side: "Yes." may well be "Jawohl, gewiss."
-    min_letters: float = 0.3  # share of what is not space
-    min_script: float = 0.5  # share of letters in the side's own scripts
+    min_letters: float = 0.3  # share of the characters that are not spaces
+    min_script: float = 0.5  # share of the letters that are in the side's own scripts
 
 
 DEFAULT_RULES = Rules()
 
 
 @dataclass(frozen=True)
-class Typical:
-    """What a corpus looks like, learnt from a sample of it."""
+class CorpusProfile:
+    """What is typical of a corpus, measured on a sample of it."""
 
     ratio: float  # characters of the target for one of the source
     src_scripts: frozenset[str]
     tgt_scripts: frozenset[str]
 
     @classmethod
-    def of(cls, sample: list[Pair]) -> Self:
-        """Learn it; a script counts as a side's own from a hundredth of its letters on."""
+    def measure(cls, sample: list[Pair]) -> Self:
+        """Measure a sample; a script is a side's own if it has at least 1 % of the letters."""
         ratios = [len(pair.tgt) / len(pair.src) for pair in sample if pair.src and pair.tgt]
         return cls(
             ratio=median(ratios) if ratios else 1.0,
@@ -70,8 +69,8 @@ class Typical:
 
 
 @dataclass
-class Report:
-    """What was read and what was dropped, filter by filter, with the first examples of each."""
+class CleaningReport:
+    """How many pairs were read and dropped, by filter, with the first examples of each filter."""
 
     pairs: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
@@ -79,75 +78,82 @@ class Report:
 
     @property
     def kept(self) -> int:
-        """How many pairs are left."""
+        """The number of pairs that were not dropped."""
         return self.pairs - self.dropped.total()
 
-    def told(
-        self, batch: list[Pair], faults: list[str | None], repeated: list[bool]
-    ) -> list[str | None]:
-        """Count the next pairs, each under the first filter that caught it; return those."""
-        caught = [
-            f or (DUPLICATE if again else None) for f, again in zip(faults, repeated, strict=True)
-        ]
-        for number, (pair, fault) in enumerate(
-            zip(batch, caught, strict=True), start=self.pairs + 1
-        ):
-            if fault is not None:
-                self.dropped[fault] += 1
-                examples = self.examples.setdefault(fault, [])
-                if len(examples) < EXAMPLES:
-                    examples.append((number, pair))
-        self.pairs += len(batch)
-        return caught
+    def record(self, pair: Pair, fault: str | None) -> None:
+        """Count the next pair, under the filter that dropped it if one did."""
+        self.pairs += 1
+        if fault is not None:
+            self.dropped[fault] += 1
+            examples = self.examples.setdefault(fault, [])
+            if len(examples) < EXAMPLES:
+                examples.append((self.pairs, pair))
 
 
 def clean(
     pairs: Iterable[Pair],
-    report: Report,
+    report: CleaningReport,
     *,
     rules: Rules = DEFAULT_RULES,
     held_out: Iterable[str] = (),
 ) -> Iterator[Pair]:
-    """Stream the pairs that are fit, and tell the report of the others.
+    """Stream the pairs to keep, and record all of them in the report.
 
-    `held_out` are sentences, of either language, that must not be learnt from: those of the
-    development and test sets. Keeps 8 bytes a pair, to know duplicates by.
+    `held_out` are sentences of either language that must not be trained on: those of the
+    development and test sets. Duplicates are found by a digest of 8 bytes per pair.
     """
-    sample, stream = sampled(pairs)
-    sieve, seen = Sieve.of(sample, rules=rules, held_out=held_out), Seen()
-    for batch in batched(stream, BATCH_PAIRS):
-        faults = sieve.faults(batch)
-        repeated = seen.add(sieve.digests(batch))
-        for pair, fault in zip(batch, report.told(batch, faults, repeated), strict=True):
-            if fault is None:
-                yield pair
+    fit = partial(PairFilter.fit, rules=rules, held_out=held_out)
+    for pair, fault in judge(pairs, fit, duplicates=DuplicateFilter()):
+        report.record(pair, fault)
+        if fault is None:
+            yield pair
 
 
-def sampled(pairs: Iterable[Pair]) -> tuple[list[Pair], Iterator[Pair]]:
-    """Return the first pairs, to learn from, and all of them."""
+def judge(
+    pairs: Iterable[Pair], fit: "FitFilter", *, duplicates: "DuplicateFilter | None" = None
+) -> Iterator[tuple[Pair, str | None]]:
+    """Stream all pairs in order, each with the name of the filter that drops it, or None."""
+    pair_filter, batches = fit_to_stream(pairs, fit, batch_pairs=BATCH_PAIRS)
+    for batch in batches:
+        faults = pair_filter.faults(batch)
+        if duplicates is not None:
+            faults = duplicates.mark(faults, pair_filter.digests(batch))
+        yield from zip(batch, faults, strict=True)
+
+
+def fit_to_stream(
+    pairs: Iterable[Pair], fit: "FitFilter", *, batch_pairs: int
+) -> tuple["PairFilter", Iterator[list[Pair]]]:
+    """Fit a filter to the first pairs of a stream; return it and all pairs, in batches."""
     stream = iter(pairs)
     sample = list(islice(stream, SAMPLE_PAIRS))
-    return sample, chain(sample, stream)
+    return fit(sample), _batched(chain(sample, stream), batch_pairs)
 
 
-def batched(pairs: Iterable[Pair], size: int) -> Iterator[list[Pair]]:
-    """Cut a stream into lists."""
-    stream = iter(pairs)
-    while batch := list(islice(stream, size)):
-        yield batch
+def describe_dropped(dropped: Mapping[str, int]) -> str:
+    """List how many pairs each filter dropped, such as `3 empty, 1 too long`."""
+    return ", ".join(f"{count:,} {fault}" for fault, count in dropped.items())
+
+
+def advice_on_dropped(dropped: Mapping[str, int]) -> str:
+    """Say what a user can do if no pair is left."""
+    if dropped.keys() <= {HELD_OUT}:
+        return "give more text that is neither in the development set nor held out"
+    return "--no-clean keeps pairs that only look odd"
 
 
 @dataclass(frozen=True)
-class Sieve:
-    """All filters but the one for duplicates: what can be said of a pair by itself."""
+class PairFilter:
+    """All filters that judge a pair by itself: all but the one for duplicates."""
 
-    rules: Rules | None  # None: only what is held out is caught
-    typical: Typical
+    rules: Rules | None  # None: drop only held-out sentences
+    typical: CorpusProfile
     held_out: frozenset[int]
-    is_plain: bool = False  # whether a model sees plain punctuation
+    is_plain: bool = False  # whether the model sees plain punctuation
 
     @classmethod
-    def of(
+    def fit(
         cls,
         sample: list[Pair],
         *,
@@ -155,12 +161,12 @@ class Sieve:
         held_out: Iterable[str] = (),
         is_plain: bool = False,
     ) -> Self:
-        """Learn what is typical from a sample."""
-        hidden = frozenset(_digest(_seen(text, is_plain=is_plain)) for text in held_out)
-        return cls(rules, Typical.of(sample), hidden, is_plain)
+        """Measure on a sample what is typical of the corpus."""
+        hidden = frozenset(_digest(_as_seen(text, is_plain=is_plain)) for text in held_out)
+        return cls(rules, CorpusProfile.measure(sample), hidden, is_plain)
 
     def faults(self, batch: list[Pair]) -> list[str | None]:
-        """Name the first filter that catches each pair."""
+        """Return, for each pair, the name of the first filter that drops it, or None."""
         return [self._fault(pair) for pair in batch]
 
     def _fault(self, pair: Pair) -> str | None:
@@ -168,32 +174,44 @@ class Sieve:
         if (
             fault is None
             and self.held_out
-            and not self.held_out.isdisjoint(map(_digest, self._seen(pair)))
+            and not self.held_out.isdisjoint(map(_digest, self._as_seen(pair)))
         ):
             return HELD_OUT
         return fault
 
     def digests(self, batch: list[Pair]) -> list[int]:
-        """Digest pairs to numbers to know them again by."""
-        seen = map(self._seen, batch)
+        """Digest each pair to a 64-bit number; duplicates have the same one."""
+        seen = map(self._as_seen, batch)
         return [_digest(f"{len(src)} {src} {tgt}") for src, tgt in seen]
 
-    def _seen(self, pair: Pair) -> Pair:
-        src, tgt = (_seen(text, is_plain=self.is_plain) for text in pair)
+    def _as_seen(self, pair: Pair) -> Pair:
+        src, tgt = (_as_seen(text, is_plain=self.is_plain) for text in pair)
         return Pair(src, tgt)
 
 
-class Seen:
-    """Remembers 64-bit digests in sorted runs, 8 bytes each.
+FitFilter = Callable[[list[Pair]], PairFilter]
+"""Fits a filter to a sample of a corpus."""
 
-    Among 36 million, that two agree by chance has a probability of 0.00004.
+
+class DuplicateFilter:
+    """Finds repeated 64-bit digests; keeps them in sorted runs, 8 bytes each.
+
+    Among 36 million pairs, the probability that two digests agree by chance is 0.00004.
     """
 
     def __init__(self) -> None:
         self._runs: list[NDArray[np.uint64]] = []
 
+    def mark(self, faults: list[str | None], digests: list[int]) -> list[str | None]:
+        """Add the digests of a batch; return its faults, with those of duplicates among them."""
+        repeated = self.add(digests)
+        return [
+            fault or (DUPLICATE if again else None)
+            for fault, again in zip(faults, repeated, strict=True)
+        ]
+
     def add(self, digests: list[int]) -> list[bool]:
-        """Say of each whether it came before, in this call or an earlier one."""
+        """Add digests; return for each whether it came before, in this call or an earlier one."""
         found = np.array(digests, dtype=np.uint64)
         repeated = np.ones(found.size, dtype=bool)
         repeated[np.unique(found, return_index=True)[1]] = False
@@ -204,11 +222,17 @@ class Seen:
             self._runs.append(np.sort(found[~repeated]))
         while len(self._runs) > 1 and self._runs[-2].size <= 2 * self._runs[-1].size:
             self._runs[-2:] = [np.sort(np.concatenate(self._runs[-2:]))]
-        answers: list[bool] = repeated.tolist()
-        return answers
+        as_list: list[bool] = repeated.tolist()
+        return as_list
 
 
-def _fault(pair: Pair, rules: Rules, typical: Typical) -> str | None:
+def _batched(pairs: Iterable[Pair], size: int) -> Iterator[list[Pair]]:
+    stream = iter(pairs)
+    while batch := list(islice(stream, size)):
+        yield batch
+
+
+def _fault(pair: Pair, rules: Rules, typical: CorpusProfile) -> str | None:
     src, tgt = pair.src.strip(), pair.tgt.strip()
     if not src or not tgt:
         return EMPTY
@@ -256,7 +280,7 @@ def _letters(text: str) -> dict[str, int]:
 
 @cache
 def _script(character: str) -> str | None:
-    """Name a letter's script by the first word of its Unicode name; accents belong to any."""
+    """Return a letter's script: the first word of its Unicode name, or "" for accents."""
     category = unicodedata.category(character)
     if category[0] not in "LM":
         return None
@@ -268,10 +292,10 @@ def _digest(text: str) -> int:
     return int.from_bytes(blake2b(text.encode(), digest_size=8).digest(), "little")
 
 
-def _seen(text: str, *, is_plain: bool) -> str:
-    """Return what a model sees of a text, without spaces around it: its NFC form, as it normalises.
+def _as_seen(text: str, *, is_plain: bool) -> str:
+    """Return a text as the model sees it: stripped, in NFC, perhaps with plain punctuation.
 
-    Where its punctuation is plain, signs that it cannot tell apart are the same.
+    Texts that the model cannot tell apart become the same.
     """
     composed = unicodedata.normalize("NFC", text.strip())
-    return plainly(composed) if is_plain else composed
+    return with_plain_punctuation(composed) if is_plain else composed

@@ -1,9 +1,8 @@
-"""Parallel text as a stream: two files line by line, a TSV with two columns, or JSON lines.
+"""Reading parallel text as a stream: two aligned files, a TSV with two columns, or JSON lines.
 
-Lines end at LF or CR LF and nowhere else: other characters that a program might take for a line's
-end (U+2028, form feed, NUL) are part of the text. A byte-order mark at the start is dropped.
-`survey` reads everything once before any work is spent on it, so that a fault in the last line is
-found first.
+Lines end at LF or CR LF only: other characters that might be taken for a line break (U+2028, form
+feed, NUL) are part of the text. A byte-order mark at the start is dropped. `count_pairs` reads
+everything once before any work starts, so that an error in the last line is found early.
 """
 
 import bz2
@@ -20,10 +19,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 from transduce.errors import InputError
+from transduce.files.errors import reporting_read_errors
 
 BLOCK_BYTES = 1 << 20
 MAX_LINE_BYTES = 1 << 24
-PACKED_BYTES = 1 << 10  # of a .zst at a time: they may unpack to thirty thousand times as much
+PACKED_BYTES = 1 << 10  # read from a .zst at a time: it may decompress to 30,000 times as much
 
 
 class Pair(NamedTuple):
@@ -43,14 +43,14 @@ class TwoFiles:
 
 @dataclass(frozen=True)
 class Tsv:
-    """Each line is a sentence, a tab and its translation."""
+    """Each line has a sentence, a tab and its translation."""
 
     path: Path
 
 
 @dataclass(frozen=True)
 class JsonLines:
-    """Each line is an object with the sentence and its translation in two named fields."""
+    """Each line is an object with a sentence and its translation in two named fields."""
 
     path: Path
     src: str
@@ -61,7 +61,7 @@ Source = TwoFiles | Tsv | JsonLines
 
 
 def source_of(src: Path, tgt: Path | None = None, *, fields: str = "src,tgt") -> Source:
-    """Tell the kind of a corpus by its files' names."""
+    """Choose the format of a corpus by its file names."""
     if tgt is not None:
         return TwoFiles(src, tgt)
     packed = src.suffix.lower() in (".gz", ".xz", ".bz2", ".zst")
@@ -73,16 +73,26 @@ def source_of(src: Path, tgt: Path | None = None, *, fields: str = "src,tgt") ->
         if len(set(names)) != 2:
             raise InputError(f"fields {fields!r}: give two names with a comma between them")
         return JsonLines(src, src=names[0], tgt=names[1])
-    raise InputError(f"{src} has no partner: give the target text too, or a .tsv or .jsonl file")
+    raise InputError(
+        f"{src} has no target text: give one, or a .tsv or .jsonl file with both sides"
+    )
 
 
-def survey(source: Path | Source) -> int:
-    """Read everything, raise on the first fault, and return the number of pairs, or of lines."""
+def text_or_corpus(path: Path, *, fields: str = "src,tgt") -> Path | Source:
+    """Take a .tsv or .jsonl, packed or not, as both sides of a corpus; any other file as a text."""
+    suffixes = {suffix.lower() for suffix in path.suffixes}
+    return source_of(path, fields=fields) if suffixes & {".tsv", ".jsonl"} else path
+
+
+def count_pairs(source: Path | Source) -> int:
+    """Read everything; return the number of pairs, or of lines of a text; raise on an error."""
     paths = [source] if isinstance(source, Path) else vars(source).values()
     for path in paths:
-        # Those of `os` take a name that cannot be looked up for one that is not there.
+        # Unlike Path's, these functions take a name that cannot be looked up for a missing file.
         if isinstance(path, Path) and os.path.exists(path) and not os.path.isfile(path):  # noqa: PTH110, PTH113
-            raise InputError(f"{path} is not a file: a corpus is read more than once")
+            raise InputError(
+                f"{path} is not a regular file; a corpus is read more than once, so give a file"
+            )
     if isinstance(source, Path):
         return sum(1 for _ in read_lines(source))
     if isinstance(source, TwoFiles):
@@ -104,7 +114,7 @@ def read_pairs(source: Source) -> Iterator[Pair]:
                 for texts in zip(read_lines(source.src), read_lines(source.tgt), strict=True):
                     yield Pair(*texts)
             except ValueError:
-                survey(source)  # counts, and says which is longer
+                count_pairs(source)  # raises an error that says which is longer
                 raise
         case Tsv():
             for number, line in enumerate(read_lines(source.path), start=1):
@@ -115,7 +125,7 @@ def read_pairs(source: Source) -> Iterator[Pair]:
 
 
 def read_lines(path: Path) -> Iterator[str]:
-    """Stream a file's lines, plain or compressed, without their ends."""
+    """Stream the lines of a plain or compressed file, without line breaks."""
     lines_before = 0
     for block in _blocks(path):
         try:
@@ -125,7 +135,7 @@ def read_lines(path: Path) -> Iterator[str]:
         if lines_before == 0:
             text = text.removeprefix("\ufeff")
         lines = text.split("\n")
-        if not lines[-1]:  # what follows the last line's end
+        if not lines[-1]:  # after the last line break
             lines.pop()
         lines_before += len(lines)
         yield from (line.removesuffix("\r") for line in lines)
@@ -147,23 +157,21 @@ def read_sentences(held: Path | Source) -> Iterator[str]:
 def _blocks(path: Path) -> Iterator[bytes]:
     """Stream whole lines, about a megabyte at a time."""
     rest = b""
-    try:
-        with _opened(path) as stream:
-            while chunk := stream.read(BLOCK_BYTES):
-                rest += chunk
-                end = rest.rfind(b"\n") + 1
-                if end:
-                    yield rest[:end]
-                    rest = rest[end:]
-                elif len(rest) > MAX_LINE_BYTES:
-                    raise InputError(
-                        f"{path} has a line of over {MAX_LINE_BYTES:,} bytes: is it text?"
-                    )
-    except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as damaged:
-        raise InputError(f"{path} is damaged or cut short: {damaged}") from damaged
-    except OSError as unreadable:
-        reason = unreadable.strerror or unreadable
-        raise InputError(f"cannot read {path}: {reason}") from unreadable
+    with reporting_read_errors(path):
+        try:
+            with _opened(path) as stream:
+                while chunk := stream.read(BLOCK_BYTES):
+                    rest += chunk
+                    end = rest.rfind(b"\n") + 1
+                    if end:
+                        yield rest[:end]
+                        rest = rest[end:]
+                    elif len(rest) > MAX_LINE_BYTES:
+                        raise InputError(
+                            f"{path} has a line of over {MAX_LINE_BYTES:,} bytes: is it text?"
+                        )
+        except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as damaged:
+            raise InputError(f"{path} is damaged or truncated: {damaged}") from damaged
     if rest:
         yield rest
 
@@ -183,7 +191,7 @@ def _opened(path: Path) -> BufferedIOBase:
 
 
 class _ZstandardFile(BufferedIOBase):
-    """Reads a .zst; the library's own reader takes one that is cut short for whole."""
+    """Reads a .zst file; the library's own reader does not notice if one is truncated."""
 
     def __init__(self, path: Path) -> None:
         try:
@@ -195,7 +203,7 @@ class _ZstandardFile(BufferedIOBase):
         self._ended = True  # between frames
 
     def read(self, _size: int | None = -1) -> bytes:
-        """Return some bytes, or none at the end."""
+        """Return some bytes, or none at the end of the file."""
         text = b""
         while not text:
             packed = self._packed.read(PACKED_BYTES)
@@ -228,7 +236,7 @@ def _not_utf_8(path: Path, block: bytes, position: int, lines_before: int) -> In
 def _split_columns(line: str, place: str) -> Pair:
     columns = line.split("\t")
     if len(columns) != 2:
-        raise InputError(f"{place}: {len(columns)} columns instead of two with a tab between them")
+        raise InputError(f"{place}: {len(columns)} columns instead of two, separated by a tab")
     return Pair(*columns)
 
 

@@ -1,10 +1,10 @@
-"""Pairs to ids in several processes, in order and in bounded memory."""
+"""Encoding pairs to ids in several processes, in order and in bounded memory."""
 
 import multiprocessing
 import os
 import signal
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -15,7 +15,7 @@ from threading import Thread
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.data.cleaning import Sieve
+from transduce.data.cleaning import PairFilter
 from transduce.data.corpus import Pair
 from transduce.errors import TransduceError
 from transduce.text.tokenizer import Tokenizer
@@ -25,43 +25,60 @@ Ids = NDArray[np.unsignedinteger]
 
 @dataclass(frozen=True)
 class Side:
-    """Ids of several sentences, one after another."""
+    """The ids of several sentences, concatenated."""
 
     ids: Ids
     lengths: NDArray[np.int64]
 
     def only(self, chosen: NDArray[np.bool_]) -> "Side":
-        """Leave out the sentences that are not chosen."""
+        """Return the chosen sentences."""
         return Side(self.ids[np.repeat(chosen, self.lengths)], self.lengths[chosen])
 
 
 @dataclass(frozen=True)
 class Encoded:
-    """What became of a batch of pairs; a pair with a fault has no ids."""
+    """An encoded batch of pairs; a pair with a fault has no ids."""
 
     faults: list[str | None]
-    digests: list[int]
+    digests: list[int]  # none where duplicates are kept
     src: Side
     tgt: Side
 
 
 @dataclass(frozen=True)
+class TargetForm:
+    """How target text is written for the model, where that is not as the file has it."""
+
+    name: str  # stands for `write` in the identity of what is encoded
+    write: Callable[[str], str]  # must be picklable
+
+
+@dataclass(frozen=True)
 class Encoder:
-    """How pairs are sieved and encoded; small enough to be sent to every process."""
+    """How pairs are filtered and encoded; small enough to be sent to every process."""
 
     tokenizer: Path
-    sieve: Sieve
+    pair_filter: PairFilter
+    target_form: TargetForm | None = None  # None: target text as it is
 
     def encode_all(
         self, batches: Iterator[list[Pair]], *, processes: int
     ) -> Iterator[tuple[list[Pair], Encoded]]:
-        """Stream the batches with what became of them, a few batches ahead of the reader."""
+        """Stream the batches, each with its encoding, a few batches ahead of the reader.
+
+        One process is this one: starting another takes longer than encoding little text.
+        """
+        if processes == 1:
+            tokenizer = Tokenizer.load(self.tokenizer)
+            for batch in batches:
+                yield batch, self.encode(batch, tokenizer)
+            return
         context = multiprocessing.get_context("spawn")
         with ProcessPoolExecutor(processes, context, _start, (self,)) as pool:
             waiting: deque[tuple[list[Pair], Future[Encoded]]] = deque()
             try:
                 for batch in batches:
-                    with _ctrl_c_held_back():
+                    with _ctrl_c_blocked():
                         waiting.append((batch, pool.submit(_encode, batch)))
                     if len(waiting) > 2 * processes:
                         yield _finished(*waiting.popleft())
@@ -70,10 +87,24 @@ class Encoder:
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 
+    def encode(self, batch: list[Pair], tokenizer: Tokenizer) -> Encoded:
+        """Filter and encode one batch."""
+        faults = self.pair_filter.faults(batch)
+        fit = [pair for pair, fault in zip(batch, faults, strict=True) if fault is None]
+        form = self.target_form
+        targets = [form.write(pair.tgt) if form else pair.tgt for pair in fit]
+        kind = id_type(len(tokenizer))
+        return Encoded(
+            faults,
+            self.pair_filter.digests(batch) if self.pair_filter.rules else [],
+            _side(tokenizer.encode_batch([pair.src for pair in fit]), kind),
+            _side(tokenizer.encode_targets(targets), kind),
+        )
+
 
 @contextmanager
-def _ctrl_c_held_back() -> Iterator[None]:
-    """Let Ctrl-C wait; a process that is started meanwhile never gets it, even while it loads."""
+def _ctrl_c_blocked() -> Iterator[None]:
+    """Delay Ctrl-C; a process started meanwhile inherits the block, even while it loads."""
     if not hasattr(signal, "pthread_sigmask"):  # Windows
         yield
         return
@@ -89,8 +120,9 @@ def _finished(batch: list[Pair], future: Future[Encoded]) -> tuple[list[Pair], E
         return batch, future.result()
     except BrokenProcessPool as broken:
         raise TransduceError(
-            "a process that encodes text was killed, perhaps for want of memory; "
-            "run again, with fewer processes if it happens again"
+            "a process that encodes text was killed, perhaps because memory ran out: run it "
+            "again; in a script of your own, call transduce.train below "
+            "if __name__ == '__main__':, since each process imports the script"
         ) from broken
 
 
@@ -102,14 +134,14 @@ class _Process:
 
 
 def _start(encoder: Encoder) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent is told, and ends this process
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it, and ends this process
     Thread(target=_end_with_parent, daemon=True).start()
     _Process.encoder = encoder
     _Process.tokenizer = Tokenizer.load(encoder.tokenizer)
 
 
 def _end_with_parent() -> None:
-    """Keep no process waiting for a parent that was killed."""
+    """End this process if its parent was killed."""
     parent = multiprocessing.parent_process()
     assert parent is not None
     parent.join()
@@ -117,24 +149,15 @@ def _end_with_parent() -> None:
 
 
 def _encode(batch: list[Pair]) -> Encoded:
-    sieve = _Process.encoder.sieve
-    faults = sieve.faults(batch)
-    fit = [pair for pair, fault in zip(batch, faults, strict=True) if fault is None]
-    return Encoded(
-        faults,
-        sieve.digests(batch) if sieve.rules else [],
-        _side(_Process.tokenizer.encode_batch([pair.src for pair in fit])),
-        _side(_Process.tokenizer.encode_targets([pair.tgt for pair in fit])),
-    )
+    return _Process.encoder.encode(batch, _Process.tokenizer)
 
 
-def _side(rows: list[list[int]]) -> Side:
+def _side(rows: list[list[int]], kind: np.dtype[np.unsignedinteger]) -> Side:
     lengths = np.fromiter((len(row) for row in rows), dtype=np.int64, count=len(rows))
-    kind = id_type(len(_Process.tokenizer))
     ids = np.fromiter((i for row in rows for i in row), dtype=kind, count=int(lengths.sum()))
     return Side(ids, lengths)
 
 
 def id_type(vocab_size: int) -> np.dtype[np.unsignedinteger]:
-    """Choose two bytes an id where they are enough."""
+    """Return the type of ids: two bytes where they are enough, otherwise four."""
     return np.dtype(np.uint16 if vocab_size <= 2**16 else np.uint32)

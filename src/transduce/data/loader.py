@@ -1,4 +1,4 @@
-"""Batches of any epoch from any position on, made ready in the background."""
+"""Batches of any epoch from any position on, prepared in the background."""
 
 import math
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -11,129 +11,133 @@ from threading import Event, Thread
 import numpy as np
 
 from transduce.data.batch import Batch
-from transduce.data.batching import Indices, Plan, Room, deal, mixed
+from transduce.data.batching import EpochPlan, Indices, RowCapacity, mix_corpora, pack_rows
 from transduce.data.store import Store
 
-AHEAD = 8
+PREFETCHED_STEPS = 8
 
 
 @dataclass(frozen=True)
-class Share:
-    """What one process takes in a step, and how much all of them take together."""
+class StepBatches:
+    """The batches that one process takes in a step, and the token counts of all processes."""
 
     batches: list[Batch]
     src_tokens: int  # of all processes
-    tgt_tokens: int
-    first: int  # the step's first batch in its epoch
+    tgt_tokens: int  # of all processes
+    first: int  # number of the step's first batch in the epoch
     done: int  # batches of the epoch that are done after the step
-    of: int  # batches in the epoch
+    epoch_batches: int  # batches in the epoch
 
 
 @dataclass(frozen=True)
 class Loader:
-    """The batches of one process among `world`."""
+    """The batches of process `rank` among `world` processes."""
 
     store: Store
-    max_tokens: int = 25_000  # of a batch, on either side (§5.1)
-    per_step: int = 1  # batches that all processes take together in a step
+    max_tokens: int = 25_000  # of a batch, on each side (§5.1)
+    per_step: int = 1  # batches that all processes together take in a step
     seed: int = 1
     rank: int = 0
     world: int = 1
-    pin: bool = False
+    pin: bool = False  # put batches into pinned memory
     weights: Sequence[float] = ()  # of the store's corpora; 1 each if not given
-    max_length: int | None = None  # tokens of a side, its end included; longer pairs are left out
-    in_rows: bool = False  # sentences lie end to end instead of padded
+    max_length: int | None = None  # tokens per side, EOS included; longer pairs are left out
+    packed: bool = False  # packed sequences instead of padded ones
 
-    def plan(self, epoch: int) -> Plan:
-        """Plan an epoch; ends of sentences count as tokens."""
-        ends = self.store.manifest["source_ends"]
+    def plan(self, epoch: int) -> EpochPlan:
+        """Plan an epoch; EOS counts as a token."""
+        ends, seed = self.store.manifest["source_ends"], self.seed
         weights = self.weights or [1.0] * len(ends)
-        taken = self._short(mixed(ends, weights, seed=self.seed, epoch=epoch))
+        taken = self._without_long(mix_corpora(ends, weights, seed=seed, epoch=epoch))
         lengths = self._lengths(taken)
-        if self.in_rows:
-            plan = Plan.of_rows(*lengths, self._batch_room, seed=self.seed, epoch=epoch)
+        if self.packed:
+            plan = EpochPlan.packed(*lengths, self._batch_capacity, seed=seed, epoch=epoch)
         else:
-            plan = Plan.of_epoch(*lengths, max_tokens=self.max_tokens, seed=self.seed, epoch=epoch)
-        return plan.of(taken)
+            plan = EpochPlan.padded(*lengths, max_tokens=self.max_tokens, seed=seed, epoch=epoch)
+        return plan.renumbered(taken)
 
-    def steps(self, epoch: int, *, done: int = 0) -> Generator[Share]:
-        """Stream an epoch's steps after the first `done` batches, made ready in the background.
+    def steps(self, epoch: int, *, done: int = 0) -> Generator[StepBatches]:
+        """Stream an epoch's steps after the first `done` batches, prepared in the background.
 
-        From its middle on the next epoch is planned there too, so that no step waits for that.
+        In the second half of an epoch the next one is planned in the background too, so that no
+        step waits for the plan.
         """
-        return _ahead(self._shares(self._planner.plan(epoch), epoch, done))
+        return _prefetched(self._steps(self._planner.plan(epoch), epoch, done))
 
     def batches(self, epoch: int) -> Generator[Batch]:
         """Stream this process's batches of an epoch."""
-        for share in self.steps(epoch):
-            yield from share.batches
+        for step in self.steps(epoch):
+            yield from step.batches
 
-    def _shares(self, plan: Plan, epoch: int, done: int) -> Iterator[Share]:
+    def _steps(self, plan: EpochPlan, epoch: int, done: int) -> Iterator[StepBatches]:
         for first in range(done, len(plan), self.per_step):
             if first >= len(plan) // 2:
-                self._planner.begin(epoch + 1)
-            yield self._share(plan, first)
+                self._planner.start(epoch + 1)
+            yield self._step(plan, first)
 
     @cached_property
     def _planner(self) -> "_Planner":
         return _Planner(self.plan)
 
-    def _share(self, plan: Plan, first: int) -> Share:
+    def _step(self, plan: EpochPlan, first: int) -> StepBatches:
         count = min(self.per_step, len(plan) - first)
-        if self.in_rows:
-            batches = [self._row(row) for row in self._rows(plan, first, count)]
+        if self.packed:
+            batches = [self._packed_row(row) for row in self._rows(plan, first, count)]
         else:
-            mine = plan.share(first, count=count, rank=self.rank, world=self.world)
-            batches = [Batch.of(self.store, sentences) for sentences in mine]
-        everyones = plan.sentences[plan.starts[first] : plan.starts[first + count]]
-        src_tokens, tgt_tokens = (int(side.sum()) for side in self._lengths(everyones))
-        return Share(
+            mine = plan.step_sentences(first, count=count, rank=self.rank, world=self.world)
+            batches = [Batch.padded(self.store, sentences) for sentences in mine]
+        of_all = plan.sentences[plan.starts[first] : plan.starts[first + count]]
+        src_tokens, tgt_tokens = (int(side.sum()) for side in self._lengths(of_all))
+        return StepBatches(
             [batch.pinned() for batch in batches] if self.pin else batches,
             src_tokens=src_tokens,
             tgt_tokens=tgt_tokens,
             first=first,
             done=first + count,
-            of=len(plan),
+            epoch_batches=len(plan),
         )
 
-    def _rows(self, plan: Plan, first: int, count: int) -> list[Indices]:
-        """Name the sentences of each row that this process takes of so many batches."""
+    def _rows(self, plan: EpochPlan, first: int, count: int) -> list[Indices]:
+        """Return the sentences of each row that this process takes from the next batches."""
         rows = [plan.batch(index) for index in range(first, first + count)]
-        if self._row_room != self._batch_room:
+        if self._row_capacity != self._batch_capacity:
             together = np.concatenate(rows)
-            rows = [together[row] for row in deal(*self._lengths(together), self._row_room)]
+            rows = [
+                together[row] for row in pack_rows(*self._lengths(together), self._row_capacity)
+            ]
         return rows[self.rank :: self.world]
 
-    def _row(self, sentences: Indices) -> Batch:
-        """Lay out a row in one of two sizes: each is compiled and recorded for anew.
+    def _packed_row(self, sentences: Indices) -> Batch:
+        """Pack a row in one of two sizes: each size is compiled and recorded separately.
 
-        The second has room for the longest pair of all; a pair that the first does not hold lies
-        there alone, amid padding.
+        The larger size holds the longest pair of all. A pair that does not fit into the smaller one
+        is alone in such a row, followed by padding.
         """
-        fits = self._row_room.holds(*self._lengths(sentences))
-        return Batch.in_row(self.store, sentences, self._row_room if fits else self._longest)
+        fits = self._row_capacity.holds(*self._lengths(sentences))
+        capacity = self._row_capacity if fits else self._longest_pair
+        return Batch.packed(self.store, sentences, capacity)
 
     @cached_property
-    def _batch_room(self) -> Room:
-        """How many tokens a batch has in rows: the same in all epochs."""
-        return Room.within(self.max_tokens, *self._lengths(self._short_ones))
+    def _batch_capacity(self) -> RowCapacity:
+        """The tokens of a packed batch: the same in all epochs."""
+        return RowCapacity.within(self.max_tokens, *self._lengths(self._usable))
 
     @cached_property
-    def _row_room(self) -> Room:
-        """How many of them lie in one row: so many that every process takes equally many rows."""
+    def _row_capacity(self) -> RowCapacity:
+        """The tokens of one row, such that every process takes the same number of rows."""
         rows = self.world * math.ceil(self.per_step / self.world)
-        return self._batch_room.of_piece(rows / self.per_step)
+        return self._batch_capacity.divided_by(rows / self.per_step)
 
     @cached_property
-    def _longest(self) -> Room:
-        return Room.of_longest(*self._lengths(self._short_ones))
+    def _longest_pair(self) -> RowCapacity:
+        return RowCapacity.of_longest(*self._lengths(self._usable))
 
     @property
-    def _short_ones(self) -> Indices:
-        return self._short(np.arange(len(self.store)))
+    def _usable(self) -> Indices:
+        return self._without_long(np.arange(len(self.store)))
 
-    def _short(self, sentences: Indices) -> Indices:
-        """Leave out what is too long."""
+    def _without_long(self, sentences: Indices) -> Indices:
+        """Leave out pairs longer than max_length."""
         if self.max_length is None:
             return sentences
         return sentences[np.maximum(*self._lengths(sentences)) <= self.max_length]
@@ -144,36 +148,40 @@ class Loader:
 
 
 class _Planner:
-    """Plans one epoch ahead in a thread, once that is asked for."""
+    """Plans one epoch ahead in a thread, on request."""
 
-    def __init__(self, make: Callable[[int], Plan]) -> None:
+    def __init__(self, make: Callable[[int], EpochPlan]) -> None:
         self._make = make
-        self._begun: dict[int, Future[Plan]] = {}  # of one epoch, or of none
+        self._started: dict[int, Future[EpochPlan]] = {}  # at most one epoch
 
-    def begin(self, epoch: int) -> None:
-        """Begin with an epoch's plan, unless that has begun."""
-        if epoch not in self._begun:
-            promise: Future[Plan] = Future()
-            self._begun = {epoch: promise}
-            Thread(target=self._keep, args=(promise, epoch), daemon=True, name="plan").start()
+    def start(self, epoch: int) -> None:
+        """Start planning an epoch, unless that has been started."""
+        if epoch not in self._started:
+            future: Future[EpochPlan] = Future()
+            self._started = {epoch: future}
+            Thread(target=self._run, args=(future, epoch), daemon=True, name="plan").start()
 
-    def plan(self, epoch: int) -> Plan:
-        """Plan an epoch, or take the plan that was begun."""
-        promise = self._begun.pop(epoch, None)
-        return self._make(epoch) if promise is None else promise.result()
+    def plan(self, epoch: int) -> EpochPlan:
+        """Return the plan of an epoch, waiting for it if it has been started."""
+        future = self._started.pop(epoch, None)
+        return self._make(epoch) if future is None else future.result()
 
-    def _keep(self, promise: "Future[Plan]", epoch: int) -> None:
+    def _run(self, future: "Future[EpochPlan]", epoch: int) -> None:
         try:
-            promise.set_result(self._make(epoch))
+            future.set_result(self._make(epoch))
         except BaseException as fault:  # noqa: BLE001 - raised again where the plan is awaited
-            promise.set_exception(fault)
+            future.set_exception(fault)
 
 
-def _ahead(shares: Iterator[Share]) -> Generator[Share]:
-    """Draw from an iterator in a thread, a few items ahead; what it raises is raised here."""
-    queue: Queue[Share | BaseException | None] = Queue(AHEAD)
+_Queue = Queue[StepBatches | BaseException | None]
+"""Steps in order; then the exception that ended them, or None."""
+
+
+def _prefetched(steps: Iterator[StepBatches]) -> Generator[StepBatches]:
+    """Draw from an iterator in a thread, a few items ahead; its exceptions are raised here."""
+    queue: _Queue = Queue(PREFETCHED_STEPS)
     stopped = Event()
-    thread = Thread(target=_fill, args=(queue, shares, stopped), daemon=True, name="batches")
+    thread = Thread(target=_fill, args=(queue, steps, stopped), daemon=True, name="batches")
     thread.start()
     try:
         while (item := queue.get()) is not None:
@@ -182,28 +190,24 @@ def _ahead(shares: Iterator[Share]) -> Generator[Share]:
             yield item
     finally:
         stopped.set()
-        # A process must not end while the thread is inside of torch: that would abort it. But
-        # neither may a disk that never answers keep it from ending.
+        # If the process ended while the thread is inside torch, it would abort. The time limit is
+        # for a disk that never answers.
         thread.join(timeout=10)
 
 
-def _fill(
-    queue: "Queue[Share | BaseException | None]", shares: Iterator[Share], stopped: Event
-) -> None:
+def _fill(queue: _Queue, steps: Iterator[StepBatches], stopped: Event) -> None:
     try:
-        for share in shares:
-            if not _put(queue, share, stopped):
+        for step in steps:
+            if not _put(queue, step, stopped):
                 return
-    except BaseException as fault:  # noqa: BLE001 - raised again where the share is awaited
+    except BaseException as fault:  # noqa: BLE001 - raised again where the step is awaited
         _put(queue, fault, stopped)
     else:
         _put(queue, None, stopped)
 
 
-def _put(
-    queue: "Queue[Share | BaseException | None]", item: Share | BaseException | None, stopped: Event
-) -> bool:
-    """Wait for a place, but not for a reader who has gone; say whether there was one."""
+def _put(queue: _Queue, item: StepBatches | BaseException | None, stopped: Event) -> bool:
+    """Wait until the queue has space or its reader has stopped; return whether it was put."""
     while not stopped.is_set():
         try:
             queue.put(item, timeout=0.1)

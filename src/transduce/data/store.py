@@ -1,13 +1,12 @@
-"""A corpus as numbers: ids on disk, mapped into memory, with a manifest of what made them.
+"""An encoded corpus on disk: token ids, mapped into memory, and a manifest of their origin.
 
-A store is a folder that is complete or not there: it is built under another name, written through
-to the disk, and renamed. Its name is a digest of all that decides what is in it, so other inputs,
-other settings or another vocabulary make another store.
+A store is a folder that is complete or absent. Its name is a digest of everything that determines
+its content, so other inputs, settings or vocabularies make another store.
 """
 
 import json
 import zlib
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 from hashlib import blake2b
 from pathlib import Path
@@ -16,12 +15,20 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.data.cleaning import Report, Rules, Seen, Sieve, batched, sampled
-from transduce.data.corpus import Pair, Source, read_pairs, read_sentences, survey
-from transduce.data.digests import Digests
-from transduce.data.encoding import Encoder, Ids, Side, id_type
-from transduce.disk import in_the_making, sync
+from transduce.data.cleaning import (
+    CleaningReport,
+    DuplicateFilter,
+    PairFilter,
+    Rules,
+    fit_to_stream,
+    judge,
+)
+from transduce.data.corpus import Pair, Source, count_pairs, read_pairs, read_sentences
+from transduce.data.encoding import Encoder, Ids, Side, TargetForm, id_type
 from transduce.errors import InputError
+from transduce.files.atomic import atomic_folder, sync
+from transduce.files.digests import Digests
+from transduce.files.errors import reporting_read_errors, reporting_write_errors
 from transduce.text.tokenizer import Tokenizer
 
 FORMAT = 2
@@ -32,7 +39,7 @@ SIDES = ("src", "tgt")
 
 @dataclass(frozen=True)
 class Sentences:
-    """One side of a corpus; sentence n is ids[ends[n-1]:ends[n]]."""
+    """The ids of one side of a corpus; sentence n is ids[ends[n-1]:ends[n]]."""
 
     ids: Ids
     ends: NDArray[np.int64]
@@ -48,17 +55,17 @@ class Sentences:
 
     @property
     def lengths(self) -> NDArray[np.int64]:
-        """Tokens in each sentence."""
+        """The number of tokens of each sentence, without EOS."""
         return np.diff(self.ends, prepend=0)
 
     def lengths_of(self, sentences: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Tokens in each of these sentences."""
+        """Return the number of tokens of each of these sentences, without EOS."""
         return self.ends[sentences] - np.where(sentences > 0, self.ends[sentences - 1], 0)
 
 
 @dataclass(frozen=True)
 class Store:
-    """Both sides of a corpus."""
+    """The ids of both sides of a corpus, and the manifest."""
 
     src: Sentences
     tgt: Sentences
@@ -69,13 +76,13 @@ class Store:
 
     @classmethod
     def open(cls, folder: Path) -> Self:
-        """Map a store into memory; one that was cut short or altered is refused."""
+        """Map a store into memory; raise if a file was truncated or changed."""
         manifest = _read_manifest(folder)
         for name, expected in manifest["files"].items():
             if _fingerprint(folder / name) != expected:
                 raise InputError(
-                    f"{folder / name} was cut short or altered since it was written; "
-                    f"delete {folder} and run again to build it anew"
+                    f"{folder / name} was truncated or changed after it was written; "
+                    f"delete {folder} and run the command again to rebuild it"
                 )
         kind = np.dtype(manifest["ids"])
         src, tgt = (
@@ -88,38 +95,49 @@ class Store:
 
 
 @dataclass(frozen=True)
-class Recipe:
-    """All that decides what is in a store: one corpus or several, the vocabulary and the rules."""
+class StoreSpec:
+    """Everything that determines the content of a store: corpora, vocabulary and rules."""
 
     sources: tuple[Source, ...]
-    tokenizer: Path | None  # None: only to ask which pairs it takes
-    rules: Rules | None = field(default_factory=Rules)  # None drops only what is held out
-    held_out: Sequence[Path | Source] = ()  # texts whose sentences must not be learnt from
+    tokenizer: Path | None  # None: the spec only serves to judge pairs
+    rules: Rules | None = field(default_factory=Rules)  # None: drop only held-out sentences
+    held_out: Sequence[Path | Source] = ()  # texts whose sentences must not be trained on
     is_plain: bool = False  # whether the vocabulary has plain punctuation
+    target_form: TargetForm | None = None  # None: target text as it is
 
     def inputs(self) -> list[Path]:
-        """List the files that are read, in a fixed order."""
+        """Return the files that are read, in a fixed order."""
         values: list[Any] = []
         for item in (*self.sources, *self.held_out):
             values += [item] if isinstance(item, Path) else vars(item).values()
         return [value for value in values if isinstance(value, Path)]
 
-    def sieve(self, sample: list[Pair]) -> Sieve:
-        """Make the sieve for a corpus that begins with these pairs."""
+    def fit_filter(self, sample: list[Pair]) -> PairFilter:
+        """Fit the filter for a corpus that starts with these pairs."""
         held_out = (text for item in self.held_out for text in read_sentences(item))
-        return Sieve.of(sample, rules=self.rules, held_out=held_out, is_plain=self.is_plain)
+        return PairFilter.fit(sample, rules=self.rules, held_out=held_out, is_plain=self.is_plain)
+
+    def judged_pairs(self) -> Iterator[tuple[Pair, str | None]]:
+        """Stream all pairs in order, each with the filter that drops it, but not for duplicates."""
+        for source in self.sources:
+            yield from judge(read_pairs(source), self.fit_filter)
 
     def identity(self, cache: Path) -> dict[str, Any]:
-        """Describe the recipe by content: digests of files instead of their names."""
+        """Describe the spec by content: with digests of files instead of their names."""
         known = Digests(cache)
         plain = {"punctuation": "plain"} if self.is_plain else {}
-        return plain | {
-            "format": FORMAT,
-            "sources": [_described(source, known) for source in self.sources],
-            "held_out": [_described(item, known) for item in self.held_out],
-            "tokenizer": known.of(self.tokenizer) if self.tokenizer else None,
-            "rules": asdict(self.rules) if self.rules else None,
-        }
+        form = {"target_form": self.target_form.name} if self.target_form else {}
+        return (
+            plain
+            | form
+            | {
+                "format": FORMAT,
+                "sources": [_described(source, known) for source in self.sources],
+                "held_out": [_described(item, known) for item in self.held_out],
+                "tokenizer": known.of(self.tokenizer) if self.tokenizer else None,
+                "rules": asdict(self.rules) if self.rules else None,
+            }
+        )
 
 
 def _described(source: Path | Source, known: Digests) -> dict[str, str]:
@@ -129,51 +147,58 @@ def _described(source: Path | Source, known: Digests) -> dict[str, str]:
     return {"kind": type(source).__name__, **fields}
 
 
+def identity_digest(identity: dict[str, Any]) -> str:
+    """Return the digest of an identity: the name of what is made from it in the cache."""
+    return blake2b(json.dumps(identity, sort_keys=True).encode(), digest_size=12).hexdigest()
+
+
 def open_or_build(
-    recipe: Recipe,
+    spec: StoreSpec,
     cache: Path,
     *,
     pairs: int | None = None,
     processes: int = 2,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> Store:
-    """Open the store of a recipe, or build it first; progress is told pairs done and in all.
+    """Open the store of a spec, building it first if it is not in the cache.
 
-    Where it is not said how many pairs there are, they are counted first.
+    `progress` gets the number of pairs done and their total; `pairs` is the total, which is counted
+    first if it is not given.
     """
-    identity = recipe.identity(cache)
-    name = blake2b(json.dumps(identity, sort_keys=True).encode(), digest_size=12).hexdigest()
-    folder = cache / name
+    identity = spec.identity(cache)
+    folder = cache / identity_digest(identity)
     if not folder.exists():
-        total = sum(map(survey, recipe.sources)) if pairs is None else pairs
-        try:
-            with in_the_making(folder) as making:
-                manifest = _build(recipe, making, processes, lambda done: progress(done, total))
-                _write_manifest(making, manifest | {"identity": identity})
-        except OSError as fault:
-            raise InputError(f"cannot write the store {folder}: {fault.strerror}") from fault
+        total = sum(map(count_pairs, spec.sources)) if pairs is None else pairs
+        with reporting_write_errors(folder), atomic_folder(folder) as making:
+            manifest = _build(spec, making, processes, lambda done: progress(done, total))
+            _write_manifest(making, manifest | {"identity": identity})
     return Store.open(folder)
 
 
 def _build(
-    recipe: Recipe, folder: Path, processes: int, done: Callable[[int], None]
+    spec: StoreSpec, folder: Path, processes: int, report_done: Callable[[int], None]
 ) -> dict[str, Any]:
-    """Write the arrays and return what the manifest says of them."""
-    assert recipe.tokenizer is not None, "a store needs a vocabulary"
-    report, seen, ends = Report(), Seen(), []
+    """Write the arrays and return their part of the manifest."""
+    assert spec.tokenizer is not None, "a store needs a vocabulary"
+    report, duplicates, ends = CleaningReport(), DuplicateFilter(), []
     writers = {side: _SideWriter(folder, side) for side in SIDES}
-    for source in recipe.sources:  # what is typical is typical of each by itself
-        sample, pairs = sampled(read_pairs(source))
-        sieve = recipe.sieve(sample)
-        batches = batched(pairs, BATCH_PAIRS)
-        encoder = Encoder(recipe.tokenizer, sieve)
+    for source in spec.sources:  # each has a filter of its own
+        pair_filter, batches = fit_to_stream(
+            read_pairs(source), spec.fit_filter, batch_pairs=BATCH_PAIRS
+        )
+        encoder = Encoder(spec.tokenizer, pair_filter, spec.target_form)
         for batch, encoded in encoder.encode_all(batches, processes=processes):
-            repeated = seen.add(encoded.digests) if recipe.rules else [False] * len(batch)
-            caught = report.told(batch, encoded.faults, repeated)
-            kept = [c is None for c, f in zip(caught, encoded.faults, strict=True) if not f]
-            writers["src"].append(encoded.src.only(np.array(kept, dtype=bool)))
-            writers["tgt"].append(encoded.tgt.only(np.array(kept, dtype=bool)))
-            done(report.pairs)
+            faults = encoded.faults
+            if spec.rules:
+                faults = duplicates.mark(faults, encoded.digests)
+            for pair, fault in zip(batch, faults, strict=True):
+                report.record(pair, fault)
+            # Pairs with a fault were not encoded; of the others, duplicates are dropped here.
+            both = zip(faults, encoded.faults, strict=True)
+            kept = np.array([fault is None for fault, before in both if before is None], dtype=bool)
+            writers["src"].append(encoded.src.only(kept))
+            writers["tgt"].append(encoded.tgt.only(kept))
+            report_done(report.pairs)
         ends.append(report.kept)
     return {
         "format": FORMAT,
@@ -181,14 +206,14 @@ def _build(
         "source_ends": ends,
         "read": report.pairs,
         "dropped": dict(report.dropped),
-        "names": [str(path) for path in recipe.inputs()],
-        "ids": id_type(len(Tokenizer.load(recipe.tokenizer))).name,
+        "names": [str(path) for path in spec.inputs()],
+        "ids": id_type(len(Tokenizer.load(spec.tokenizer))).name,
         "files": writers["src"].close() | writers["tgt"].close(),
     }
 
 
 class _SideWriter:
-    """Appends ids and sentence ends to two files, and knows their fingerprints."""
+    """Appends ids and sentence ends to two files, and computes their fingerprints."""
 
     def __init__(self, folder: Path, side: str) -> None:
         self._names = (f"{side}.ids", f"{side}.ends")
@@ -206,7 +231,7 @@ class _SideWriter:
             self._sums[index] = zlib.crc32(data, self._sums[index])
 
     def close(self) -> dict[str, list[int]]:
-        """Write everything through and return each file's fingerprint."""
+        """Flush the files to disk and return the fingerprint of each."""
         for stream in self._streams:
             stream.close()
             sync(Path(stream.name))
@@ -215,23 +240,25 @@ class _SideWriter:
 
 
 def _write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
-    """Write the manifest with a checksum before it."""
+    """Write the manifest, with its checksum in the first line."""
     text = json.dumps(manifest, indent=1)
     (folder / MANIFEST).write_text(f"{zlib.crc32(text.encode())}\n{text}", encoding="utf-8")
     sync(folder / MANIFEST)
 
 
 def _read_manifest(folder: Path) -> dict[str, Any]:
-    again = f"delete {folder} and run again to build it anew"
+    remedy = f"delete {folder} and run the command again to rebuild it"
     try:
         checksum, _, text = (folder / MANIFEST).read_text(encoding="utf-8").partition("\n")
     except (OSError, ValueError) as unreadable:
-        raise InputError(f"{folder} is not a whole store: {again} ({unreadable})") from unreadable
+        raise InputError(
+            f"{folder} is not a complete store ({unreadable}); {remedy}"
+        ) from unreadable
     if checksum != str(zlib.crc32(text.encode())):
-        raise InputError(f"{folder / MANIFEST} was altered since it was written; {again}")
+        raise InputError(f"{folder / MANIFEST} was changed after it was written; {remedy}")
     manifest: dict[str, Any] = json.loads(text)
     if manifest["format"] != FORMAT:
-        raise InputError(f"{folder} has format {manifest['format']} instead of {FORMAT}: {again}")
+        raise InputError(f"{folder} has format {manifest['format']} instead of {FORMAT}; {remedy}")
     return manifest
 
 
@@ -242,12 +269,9 @@ def _mapped(path: Path, kind: Any) -> NDArray[Any]:
 
 
 def _fingerprint(path: Path) -> list[int]:
-    """Return size and CRC-32: enough to notice a fault, not to withstand a forger."""
-    size, total = 0, 0
-    try:
-        with path.open("rb") as stream:
-            while block := stream.read(1 << 22):
-                size, total = size + len(block), zlib.crc32(block, total)
-    except OSError as unreadable:
-        raise InputError(f"cannot read {path}: {unreadable.strerror}") from unreadable
-    return [size, total]
+    """Return size and CRC-32, which detect an accident, not a forgery."""
+    size, crc = 0, 0
+    with reporting_read_errors(path), path.open("rb") as stream:
+        while block := stream.read(1 << 22):
+            size, crc = size + len(block), zlib.crc32(block, crc)
+    return [size, crc]

@@ -1,1 +1,1 @@
-"""Scores: how good a model's translations are, by measures that others use too."""
+"""Scores of translations, by metrics that are in common use."""

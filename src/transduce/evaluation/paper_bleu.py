@@ -1,8 +1,8 @@
-"""BLEU as the paper reports it (§6.1, Table 2): of tokenised text, with compounds split.
+"""BLEU as the paper reports it (§6.1, Table 2): on tokenised text, with compounds split.
 
-Its numbers were made by the scripts of its day: Moses' tokenizer, hyphens cut out of compounds
-(`a-b` becomes `a ##AT##-##AT## b`), then Moses' multi-bleu. That is more generous than sacreBLEU's
-own tokenizer, so neither number may stand for the other.
+Its scores come from the scripts of its time: Moses' tokenizer, hyphens separated from compounds
+(`a-b` becomes `a ##AT##-##AT## b`), then Moses' multi-bleu. That gives higher scores than sacreBLEU
+with its own tokenizer, so the two must not be compared with each other.
 """
 
 import re
@@ -14,7 +14,7 @@ from types import ModuleType
 from sacrebleu.metrics.bleu import BLEU
 
 from transduce.errors import InputError
-from transduce.evaluation.bleu import Bleu
+from transduce.tasks.base import MetricScore
 
 PAPER_BLEU = "BLEU as in the paper"
 CONVENTION = "Moses tokenisation, compounds split, cased"
@@ -23,11 +23,13 @@ _COMPOUND = re.compile(r"(\S)-(\S)")
 
 
 class MissingMosesError(InputError):
-    """The package that tokenises as Moses does is not installed."""
+    """sacremoses, the package with Moses' tokenizer, is not installed."""
 
 
-def paper_bleu(hypotheses: Sequence[str], references: Sequence[str], *, language: str) -> Bleu:
-    """Score whole texts in the paper's way; the language decides how Moses tokenises."""
+def paper_bleu(
+    hypotheses: Sequence[str], references: Sequence[str], *, language: str
+) -> MetricScore:
+    """Score whole texts as the paper does; Moses' tokenizer depends on the language."""
     if len(hypotheses) != len(references) or not references:
         raise InputError(
             f"{len(hypotheses):,} translations but {len(references):,} references: "
@@ -35,15 +37,15 @@ def paper_bleu(hypotheses: Sequence[str], references: Sequence[str], *, language
         )
     tokenised = moses_tokenizer(language)
     cut = [[split_compounds(tokenised(text)) for text in side] for side in (hypotheses, references)]
-    # What multi-bleu computes: words as they stand, case counts, and no smoothing.
+    # As multi-bleu does: words between spaces, cased, without smoothing.
     metric = BLEU(tokenize="none", smooth_method="none", force=True)
     score = metric.corpus_score(cut[0], [cut[1]]).score
     ours = f"moses:{language}|compounds:split|sacremoses:{version('sacremoses')}"
-    return Bleu(score, f"{ours}|{metric.get_signature()}")
+    return MetricScore(PAPER_BLEU, score, f"{ours}|{metric.get_signature()}")
 
 
 def moses_tokenizer(language: str) -> Callable[[str], str]:
-    """Return Moses' tokenizer for a language: text in, words with spaces between them out."""
+    """Return Moses' tokenizer for a language: from text to tokens joined by spaces."""
     if not re.fullmatch(r"[a-z]{2,3}", language):
         raise InputError(f"no language {language!r}: give a code of two letters, such as de")
     tokenizer = _sacremoses().MosesTokenizer(lang=language)
@@ -56,7 +58,7 @@ def moses_tokenizer(language: str) -> Callable[[str], str]:
 
 
 def split_compounds(text: str) -> str:
-    """Cut the hyphens out of compounds: `rich-text` becomes `rich ##AT##-##AT## text`."""
+    """Separate the hyphens of compounds: `rich-text` becomes `rich ##AT##-##AT## text`."""
     return _COMPOUND.sub(r"\1 ##AT##-##AT## \2", text)
 
 

@@ -1,10 +1,9 @@
-"""Public test sets by name, as sacreBLEU has them: fetched once, then kept in its own folder."""
+"""Public test sets by name, from sacreBLEU: downloaded once, then kept in its own folder."""
 
 import tarfile
 import zipfile
 import zlib
 from dataclasses import dataclass
-from difflib import get_close_matches
 from http.client import HTTPException
 from pathlib import Path
 
@@ -15,24 +14,23 @@ from sacrebleu.utils import (
     get_source_file,
 )
 
-from transduce.errors import InputError
+from transduce.errors import InputError, did_you_mean
 
 
 @dataclass(frozen=True)
-class Texts:
-    """The two texts of a test set."""
+class PublicTestSet:
+    """The source and the reference file of a test set."""
 
     src: Path
     ref: Path
 
 
-def fetch_test_set(name: str, pair: str) -> Texts:
-    """Find a test set such as wmt14 for a pair such as en-de; download it if it is not there."""
+def fetch_test_set(name: str, pair: str) -> PublicTestSet:
+    """Return the files of a test set such as wmt14 for a pair such as en-de; download if needed."""
     known = get_available_testsets()
     if name not in known:
-        nearest = get_close_matches(name, known, n=1)
-        hint = f" (did you mean {nearest[0]}?)" if nearest else ""
-        raise InputError(f"no test set named {name!r}{hint}; 'sacrebleu --list' names them all")
+        hint = did_you_mean(name, known)
+        raise InputError(f"no test set named {name!r}{hint}; 'sacrebleu --list' lists them all")
     pairs = get_langpairs_for_testset(name)
     if pair not in pairs:
         raise InputError(f"{name} has no pair {pair!r}: use one of {', '.join(sorted(pairs))}")
@@ -42,14 +40,14 @@ def fetch_test_set(name: str, pair: str) -> Texts:
         raise _unavailable(name, pair, str(fault)) from fault
     except (tarfile.TarError, zipfile.BadZipFile) as damaged:
         raise _unavailable(name, pair, str(damaged)) from damaged
-    except SystemExit as refused:  # its way to say that the download is not what it should be
+    except SystemExit as refused:  # sacreBLEU exits where a download has a wrong digest
         raise _unavailable(name, pair, "see above") from refused
     if len(refs) != 1:
         raise InputError(
-            f"{name} {pair} has {len(refs)} references for each sentence; write the one to use "
+            f"{name} {pair} has {len(refs)} references a sentence; write the one to use "
             f"into a file ('sacrebleu -t {name} -l {pair} --echo FIELD') and give it with --ref"
         )
-    return Texts(Path(src), Path(refs[0]))
+    return PublicTestSet(Path(src), Path(refs[0]))
 
 
 def _unavailable(name: str, pair: str, reason: str) -> InputError:

@@ -1,6 +1,6 @@
-"""What a set of translations is worth: BLEU, chrF and TER by sacreBLEU, and how sure that is.
+"""BLEU, chrF and TER of translations by sacreBLEU, with confidence intervals and paired tests.
 
-Intervals and tests are sacreBLEU's own bootstrap: 1,000 test sets drawn, with replacement, from the
+Intervals and tests are sacreBLEU's own bootstrap: 1,000 test sets sampled with replacement from the
 given one. Its seed is in every signature.
 """
 
@@ -15,60 +15,61 @@ from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest
 
 from transduce.errors import InputError
-from transduce.evaluation.bleu import Bleu, bleu
+from transduce.tasks.base import MetricScore
+from transduce.tasks.metrics import bleu
 
 RESAMPLES = 1000
 
 MAX_RESAMPLED = 20_000
-"""Sentences up to which there is a bootstrap: it holds all resamples at once, 72 kB a sentence."""
+"""The most sentences for a bootstrap: it holds all resamples at once, 72 kB a sentence."""
 
 BUCKETS = ((0, 10), (11, 20), (21, 30), (31, 40), (41, None))
-"""Words in a sentence, from and to."""
+"""Sentence lengths in words, from and to."""
 
 TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
-"""How sacreBLEU cuts the languages that are written without spaces, or nearly."""
+"""sacreBLEU's tokenizers for languages that are written without spaces, or nearly."""
 
 LOWER_IS_BETTER = ("TER",)
 
 
 @dataclass(frozen=True)
-class Score:
-    """A number from a metric, and what makes it comparable with others."""
+class IntervalScore:
+    """A score with its confidence interval, and the signature that makes it comparable."""
 
     name: str
     score: float
-    mean: float | None  # of the resamples; None: too many sentences to resample
-    margin: float | None  # half the width of the middle 95 % of them
+    mean: float | None  # of the resamples; None: there are too many sentences to resample
+    margin: float | None  # half the width of their middle 95 %
     signature: str
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Another system's score on the same sentences, and whether the difference is chance."""
+    """Another system's score on the same sentences, and the significance of the difference."""
 
     name: str
     other: float
-    difference: float  # ours less the other's
-    p_value: float | None  # two-sided, of a paired bootstrap test; None: there is no difference
+    difference: float  # our score minus the other's
+    p_value: float | None  # two-sided, of a paired bootstrap test; None: the scores are equal
 
 
 @dataclass(frozen=True)
-class Bucket:
-    """The sentences of like length, and their BLEU."""
+class LengthBucket:
+    """The BLEU of sentences of similar length."""
 
     shortest: int
     longest: int | None  # None: no limit
     sentences: int
-    bleu: Bleu | None  # None: there are no such sentences
+    bleu: MetricScore | None  # None: there are no such sentences
 
 
 @dataclass(frozen=True)
-class Report:
-    """All there is to say about one system's translations."""
+class EvaluationReport:
+    """The scores of one system, and their comparison with another."""
 
     sentences: int
-    scores: tuple[Score, ...]
-    comparisons: tuple[Comparison, ...]  # none without another system
+    scores: tuple[IntervalScore, ...]
+    comparisons: tuple[Comparison, ...]  # empty without another system
 
 
 def report(
@@ -78,23 +79,23 @@ def report(
     against: Sequence[str] | None = None,
     tokenize: str = "13a",
     labels: Mapping[str, str] | None = None,
-) -> Report:
+) -> EvaluationReport:
     """Score whole texts, one reference a sentence; compare with another system's translations.
 
-    `labels` go into the signatures, which have room for `test`, a test set, and `lang`, a pair.
+    `labels` go into the signatures, which have fields for `test`, a test set, and `lang`, a pair.
     """
-    bleu(hypotheses, references, tokenize=tokenize)  # refuses what cannot be scored
+    bleu(hypotheses, references, tokenize=tokenize)  # raises if they cannot be scored
     _check_comparable(against, references)
     metrics = {"BLEU": BLEU(tokenize=tokenize, force=True), "chrF": CHRF(), "TER": TER()}
     if len(references) > MAX_RESAMPLED:
         plain = _without_resampling(metrics, hypotheses, references, labels or {})
-        return Report(len(references), plain, ())
-    # The first is the baseline: alone it gets an interval, before another also a test.
+        return EvaluationReport(len(references), plain, ())
+    # The first system is the baseline: the second is tested against it.
     systems = [("ours", hypotheses)] if against is None else [("", against), ("ours", hypotheses)]
     test = PairedTest(systems, metrics, [references], test_type="bs", n_samples=RESAMPLES)
     signatures, results = test()
-    found: Any = results  # a list of each system's, by the metric's name
-    return Report(
+    found: Any = results  # by the metric's name, a list with one result for each system
+    return EvaluationReport(
         len(references),
         tuple(
             _score(name, found[name][-1], _labelled(signature, labels or {}))
@@ -110,10 +111,10 @@ def bleu_by_length(
     measured: Sequence[str],
     *,
     tokenize: str = "13a",
-) -> tuple[Bucket, ...]:
-    """Score sentences of like length together: the words between spaces in `measured`.
+) -> tuple[LengthBucket, ...]:
+    """Score sentences of similar length together.
 
-    That is the sources, or the references themselves.
+    Lengths are words between spaces in `measured`: the sources, or the references themselves.
     """
     lengths = [len(text.split()) for text in measured]
     buckets = []
@@ -124,7 +125,7 @@ def bleu_by_length(
             if shortest <= length and (longest is None or length <= longest)
         ]
         score = bleu(*zip(*chosen, strict=True), tokenize=tokenize) if chosen else None
-        buckets.append(Bucket(shortest, longest, len(chosen), score))
+        buckets.append(LengthBucket(shortest, longest, len(chosen), score))
     return tuple(buckets)
 
 
@@ -148,23 +149,23 @@ def _without_resampling(
     hypotheses: Sequence[str],
     references: Sequence[str],
     labels: Mapping[str, str],
-) -> tuple[Score, ...]:
+) -> tuple[IntervalScore, ...]:
     scores = []
     for metric in metrics.values():
         found = metric.corpus_score(hypotheses, [references])
         signature = _labelled(metric.get_signature(), labels)
-        scores.append(Score(found.name, float(found.score), None, None, signature))
+        scores.append(IntervalScore(found.name, float(found.score), None, None, signature))
     return tuple(scores)
 
 
-def _score(name: str, ours: Any, signature: str) -> Score:
-    return Score(name, float(ours.score), float(ours.mean), float(ours.ci), signature)
+def _score(name: str, ours: Any, signature: str) -> IntervalScore:
+    return IntervalScore(name, float(ours.score), float(ours.mean), float(ours.ci), signature)
 
 
 def _comparison(name: str, other: Any, ours: Any) -> Comparison:
     difference = float(ours.score) - float(other.score)
-    # Of a difference of 0 there is nothing to test: sacreBLEU would call a system significantly
-    # different from itself, since it counts the resamples that exceed the difference.
+    # Equal scores are not tested: sacreBLEU counts the resamples that exceed the difference, so it
+    # would call a system significantly different from itself.
     p_value = float(ours.p_value) if difference else None
     return Comparison(name, float(other.score), difference, p_value)
 

@@ -1,1 +1,1 @@
-"""Other engines' formats: models that leave, and models that come."""
+"""Other engines' formats: writing our models for them, and reading theirs."""

@@ -1,20 +1,18 @@
-"""Folders that are written for others: complete or not there, and nobody's files are replaced."""
+"""New folders: complete or absent, and never in the place of an existing one."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from transduce.disk import in_the_making
 from transduce.errors import InputError
+from transduce.files.atomic import atomic_folder
+from transduce.files.errors import reporting_write_errors
 
 
 @contextmanager
-def exporting(out: Path) -> Iterator[Path]:
-    """Give a folder to write in, which gets its own name when all is written."""
+def new_folder(out: Path) -> Iterator[Path]:
+    """Yield a temporary folder to write to; rename it to `out` when everything is written."""
     if out.exists():
         raise InputError(f"{out} exists already: choose another --out, or remove it")
-    try:
-        with in_the_making(out.resolve()) as making:
-            yield making
-    except OSError as fault:
-        raise InputError(f"cannot write {out}: {fault.strerror}") from fault
+    with reporting_write_errors(out), atomic_folder(out.resolve()) as temporary:
+        yield temporary

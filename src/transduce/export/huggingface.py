@@ -1,7 +1,7 @@
-"""A model as a folder that `transformers` loads as a Marian model, without code of ours.
+"""Export to a folder that `transformers` loads as a Marian model, without any code of ours.
 
-Marian is the paper's Transformer with biases: what has norms before the sub-layers, learned
-positions or heads of odd widths cannot be expressed.
+Marian is the paper's Transformer with biases. It cannot express pre-norm layers, learned positions
+or heads that do not split d_model evenly.
 """
 
 import json
@@ -9,114 +9,120 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-from transduce.config.schema import Config, ModelConfig
-from transduce.disk import sync
+from transduce.config.schema import ModelConfig
 from transduce.errors import InputError
-from transduce.export.folder import exporting
+from transduce.export.abilities import is_exportable
+from transduce.export.folder import new_folder
 from transduce.export.marian_vocabulary import MarianVocabulary
-from transduce.export.marian_weights import to_marian
+from transduce.export.marian_weights import Depths, to_marian
+from transduce.files.atomic import sync
 from transduce.models.folder import TOKENIZER, WEIGHTS, load_model
 from transduce.models.safetensors_file import write_tensors
+from transduce.models.transformer.settings import TransformerConfig
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from transduce.text.tokenizer import SPECIALS, Tokenizer
 
 MARIAN_CONFIG, GENERATION_CONFIG = "config.json", "generation_config.json"
 TOKENIZER_CONFIG = "tokenizer_config.json"
-OURS = "transduce"
-"""What transformers does not read, for the way back."""
-KEPT = "marian"
-"""A folder beside an imported model: Marian's own tokenizer and settings, for the way back."""
+OUR_SETTINGS = "transduce"
+"""The key in Marian's settings for what transformers does not read but `import_marian` does."""
+MARIAN_FILES = "marian"
+"""The subfolder of an imported model with Marian's own tokenizer and settings, for its export."""
 
 
 def export_huggingface(model: Path, out: Path) -> None:
-    """Write a model folder as one for `AutoModelForSeq2SeqLM` and `AutoTokenizer`."""
+    """Export a model folder to one for `AutoModelForSeq2SeqLM` and `AutoTokenizer`."""
     loaded = load_model(model)
-    config = loaded.config
-    reason = refusal(config.model)
+    config = loaded.config.model
+    reason = refusal(config)
     if reason is not None:
-        raise InputError(f"cannot be written as a Marian model: {reason}")
+        raise InputError(f"cannot export {model} as a Marian model: {reason}")
+    assert isinstance(config, TransformerConfig), config
     weights = loaded.model.state_dict()
-    with exporting(out) as making:
-        if (model / KEPT).is_dir():
-            write_kept(model / KEPT, making).to_theirs(weights)
+    with new_folder(out) as folder:
+        if (model / MARIAN_FILES).is_dir():
+            copy_marian_files(model / MARIAN_FILES, folder).to_theirs(weights)
         else:
-            tokenizer = json.loads((model / TOKENIZER).read_text(encoding="utf-8"))
-            write_json(making / MARIAN_CONFIG, marian_config(config))
-            write_json(making / GENERATION_CONFIG, generation_config(config.model))
-            write_json(making / TOKENIZER, with_special_tokens(tokenizer.get("source", tokenizer)))
-            write_json(making / TOKENIZER_CONFIG, tokenizer_config(config.model))
-        weights = to_marian(
-            weights, n_layers=config.model.n_layers, norm_epsilon=config.model.norm_epsilon
-        )
-        with (making / WEIGHTS).open("wb") as stream:
+            write_settings(model, folder, config, lines=loaded.config.data.lines)
+        depths = Depths(config.n_encoder_layers, config.n_decoder_layers)
+        weights = to_marian(weights, depths=depths, norm_epsilon=config.norm_epsilon)
+        with (folder / WEIGHTS).open("wb") as stream:
             write_tensors(stream, weights, metadata={"format": "pt"})
-        sync(making / WEIGHTS)
+        sync(folder / WEIGHTS)
 
 
-def write_kept(kept: Path, folder: Path) -> MarianVocabulary:
-    """Write an imported model's own tokenizer and settings; return its vocabulary."""
-    for file in sorted(kept.iterdir()):
+def copy_marian_files(source: Path, folder: Path) -> MarianVocabulary:
+    """Copy an imported model's own tokenizer and settings; return its vocabulary."""
+    for file in sorted(source.iterdir()):
         shutil.copyfile(file, folder / file.name)
-    return MarianVocabulary.read(kept, json.loads((kept / MARIAN_CONFIG).read_text()))
+    return MarianVocabulary.read(source, json.loads((source / MARIAN_CONFIG).read_text()))
+
+
+def write_settings(model: Path, folder: Path, config: TransformerConfig, *, lines: str) -> None:
+    """Write our tokenizer and settings in transformers' format."""
+    tokenizer = json.loads((model / TOKENIZER).read_text(encoding="utf-8"))
+    write_json(folder / MARIAN_CONFIG, marian_config(config, lines=lines))
+    write_json(folder / GENERATION_CONFIG, generation_config(config))
+    write_json(folder / TOKENIZER, with_special_tokens(tokenizer.get("source", tokenizer)))
+    write_json(folder / TOKENIZER_CONFIG, tokenizer_config(config))
 
 
 def refusal(config: ModelConfig) -> str | None:
-    """Say why a model cannot be a Marian model, if it cannot."""
+    """Return the reason why a model cannot be a Marian model, or None if it can."""
+    if not is_exportable(config, "huggingface"):
+        return f"model.kind={config.kind}, but Marian models are Transformers"
     if config.norm != "post":
-        return f"model.norm={config.norm}: Marian's norms stand after the residual sums"
+        return f"model.norm={config.norm}, but Marian normalises after the residual sums (post)"
     if config.positions != "sinusoidal":
-        return f"model.positions={config.positions}: Marian's positions are sinusoids"
+        return f"model.positions={config.positions}, but Marian's are sinusoidal"
     if config.d_k * config.h != config.d_model or config.d_v != config.d_k:
         return (
-            f"model.d_k={config.d_k} and model.d_v={config.d_v}: Marian's {config.h} heads share "
-            f"out the width {config.d_model} evenly, each with keys and values of one width"
+            f"model.d_k={config.d_k} and model.d_v={config.d_v}, but Marian splits "
+            f"d_model={config.d_model} evenly among its {config.h} heads, with d_k = d_v"
         )
     return None
 
 
-def marian_config(config: Config) -> dict[str, Any]:
-    """Describe a model in transformers' terms."""
-    m = config.model
+def marian_config(config: TransformerConfig, *, lines: str) -> dict[str, Any]:
+    """Return a model's settings in transformers' terms; `lines` is `data.lines`."""
     return {
         "architectures": ["MarianMTModel"],
         "model_type": "marian",
         "is_encoder_decoder": True,
-        "vocab_size": m.vocab_size,
-        "decoder_vocab_size": m.vocab_size,
+        "vocab_size": config.vocab_size,
+        "decoder_vocab_size": config.vocab_size,
         "share_encoder_decoder_embeddings": True,
         "tie_word_embeddings": True,
         "scale_embedding": True,
-        "d_model": m.d_model,
-        "encoder_layers": m.n_layers,
-        "decoder_layers": m.n_layers,
-        "encoder_attention_heads": m.h,
-        "decoder_attention_heads": m.h,
-        "encoder_ffn_dim": m.d_ff,
-        "decoder_ffn_dim": m.d_ff,
-        "max_position_embeddings": m.max_positions,
-        "activation_function": m.activation,
-        "dropout": m.p_drop,
-        "attention_dropout": m.p_drop_attention,
-        "activation_dropout": m.p_drop_ff,
-        "pad_token_id": PAD_ID,
-        "bos_token_id": BOS_ID,
-        "eos_token_id": EOS_ID,
-        "decoder_start_token_id": BOS_ID,
-        "forced_eos_token_id": None,
-        OURS: {
-            "norm_epsilon": m.norm_epsilon,
-            "attention_bias": m.attention_bias,
-            "output_bias": m.output_bias,
-            "lines": config.data.lines,
+        "d_model": config.d_model,
+        "encoder_layers": config.n_encoder_layers,
+        "decoder_layers": config.n_decoder_layers,
+        "encoder_attention_heads": config.h,
+        "decoder_attention_heads": config.h,
+        "encoder_ffn_dim": config.d_ff,
+        "decoder_ffn_dim": config.d_ff,
+        "max_position_embeddings": config.max_positions,
+        "activation_function": config.activation,
+        "dropout": config.p_drop,
+        "attention_dropout": config.p_drop_attention,
+        "activation_dropout": config.p_drop_ff,
+        **_special_ids(),
+        OUR_SETTINGS: {
+            "norm_epsilon": config.norm_epsilon,
+            "attention_bias": config.attention_bias,
+            "output_bias": config.output_bias,
+            "lines": lines,
         },
     }
 
 
-def generation_config(config: ModelConfig) -> dict[str, Any]:
-    """Say how to search: the paper's beam, though its length penalty cannot be expressed."""
+def generation_config(config: TransformerConfig) -> dict[str, Any]:
+    """Return the search settings: the paper's beam; transformers lacks its length penalty."""
+    return {"num_beams": 4, "max_length": config.max_positions, **_special_ids()}
+
+
+def _special_ids() -> dict[str, int | None]:
     return {
-        "num_beams": 4,
-        "max_length": config.max_positions,
         "pad_token_id": PAD_ID,
         "bos_token_id": BOS_ID,
         "eos_token_id": EOS_ID,
@@ -126,7 +132,7 @@ def generation_config(config: ModelConfig) -> dict[str, Any]:
 
 
 def with_special_tokens(tokenizer: dict[str, Any]) -> dict[str, Any]:
-    """Let a tokenizer of the `tokenizers` library add the end and know the special entries."""
+    """Make a tokenizer of the `tokenizers` library append EOS and know the special tokens."""
     end = next(name for name, number in SPECIALS.items() if number == EOS_ID)
     flags = dict.fromkeys(("single_word", "lstrip", "rstrip", "normalized"), False)
     return tokenizer | {
@@ -151,13 +157,13 @@ def with_special_tokens(tokenizer: dict[str, Any]) -> dict[str, Any]:
 
 
 def without_special_tokens(tokenizer: dict[str, Any]) -> Tokenizer:
-    """Do the opposite."""
+    """Undo `with_special_tokens`, and parse the tokenizer."""
     plain = tokenizer | {"added_tokens": [], "post_processor": None}
     return Tokenizer.parse(json.dumps(plain))
 
 
-def tokenizer_config(config: ModelConfig) -> dict[str, Any]:
-    """Say how `AutoTokenizer` is to read it."""
+def tokenizer_config(config: TransformerConfig) -> dict[str, Any]:
+    """Return the settings that `AutoTokenizer` reads."""
     names = {number: name for name, number in SPECIALS.items()}
     return {
         "tokenizer_class": "PreTrainedTokenizerFast",
@@ -167,11 +173,11 @@ def tokenizer_config(config: ModelConfig) -> dict[str, Any]:
         "eos_token": names[EOS_ID],
         "model_max_length": config.max_positions,
         "clean_up_tokenization_spaces": False,
-        "split_special_tokens": True,  # the names of special entries in a text are text
+        "split_special_tokens": True,  # in a text, the name of a special token is ordinary text
     }
 
 
 def write_json(path: Path, content: dict[str, Any]) -> None:
-    """Write a file, and wait until it is on the disk."""
+    """Write a JSON file, and wait until it is on the disk."""
     path.write_text(json.dumps(content, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
     sync(path)

@@ -1,8 +1,8 @@
-"""Marian's vocabulary in our order, which begins with padding, unknown, beginning and end.
+"""Marian's vocabulary in the order of ours, which starts with PAD, UNK, BOS and EOS.
 
-Marian has no entry for the beginning: its decoder starts from padding. So its padding becomes our
-beginning, and our padding is a new entry. Neither is ever written: their scores get a bias that
-nothing overcomes. Marian's own files stay beside the model, for the way back.
+Marian has no BOS: its decoder starts from padding. So its padding becomes our BOS, and our PAD is a
+new entry. Neither is ever generated: a bias keeps their scores below all others. Marian's own files
+are kept with the model, to export it again.
 """
 
 import json
@@ -22,12 +22,12 @@ from transduce.text.tokenizer import SPECIALS, Tokenizer
 SOURCE, TARGET, ENTRIES = "source.spm", "target.spm", "vocab.json"
 TOKENS = ("pad", "eos", "decoder_start")
 NEVER = -1000.0
-"""The bias of what is never written: far below any score, and small enough for a loss."""
+"""The bias of tokens that are never generated: far below any score, yet finite in a loss."""
 
 
 @dataclass(frozen=True)
 class MarianVocabulary:
-    """The entries of a Marian model by their ids there, and which of them are special."""
+    """The entries of a Marian model in the order of its ids, and which of them are special."""
 
     entries: tuple[str, ...]
     pad: int
@@ -36,7 +36,7 @@ class MarianVocabulary:
 
     @classmethod
     def read(cls, folder: Path, config: dict[str, Any]) -> Self:
-        """Read the vocabulary of a folder; raise if it is none that we can order."""
+        """Read the vocabulary of a folder; raise if entries or special tokens are missing."""
         path = folder / ENTRIES
         try:
             ids: dict[str, int] = json.loads(path.read_text(encoding="utf-8"))
@@ -48,29 +48,29 @@ class MarianVocabulary:
             raise InputError(f"cannot read {path} as Marian's vocabulary") from unreadable
         if not (is_whole and has_specials):
             raise InputError(
-                f"{path} does not have the entries that config.json speaks of: "
-                f"{config['vocab_size']} of them, with <unk>, padding and end"
+                f"{path} does not have the entries that config.json describes: "
+                f"{config['vocab_size']} of them, with <unk>, padding and EOS"
             )
         if start != pad:
             raise InputError(
                 f"decoder_start_token_id={start} is not the padding, {pad}: "
-                "no decoder of a published Marian model starts otherwise"
+                "only Marian models whose decoder starts from padding can be imported"
             )
         return cls(entries, int(pad or 0), ids["<unk>"], int(eos or 0))
 
     def order(self) -> list[int]:
-        """Return Marian's ids in the order of ours, without our padding, which it lacks."""
+        """Return Marian's ids in the order of ours, without our PAD, which it lacks."""
         special = {BOS_ID: self.pad, UNK_ID: self.unk, EOS_ID: self.eos}
         rest = [number for number in range(len(self.entries)) if number not in special.values()]
         return [special[number] for number in sorted(special)] + rest
 
     def tokenizer(self, folder: Path) -> Tokenizer:
-        """Make our tokenizer from the folder's SentencePiece models."""
+        """Build our tokenizer from the folder's SentencePiece models."""
         texts = [self.entries[number] for number in self.order()[len(SPECIALS) - 1 :]]
         return tokenizer_of(folder / SOURCE, folder / TARGET, texts)
 
     def to_ours(self, weights: dict[str, Tensor]) -> None:
-        """Put the rows of the embedding and of its bias in our order."""
+        """Reorder the rows of the embedding and of its bias to ours, in place."""
         order, embedding = torch.tensor(self.order()), weights[EMBEDDING]
         bias = weights.get(OUTPUT_BIAS, embedding.new_zeros(embedding.size(0)))
         weights[EMBEDDING] = torch.cat([torch.zeros_like(embedding[:1]), embedding[order]])
@@ -78,7 +78,7 @@ class MarianVocabulary:
         weights[OUTPUT_BIAS][[PAD_ID, BOS_ID]] = NEVER
 
     def to_theirs(self, weights: dict[str, Tensor]) -> None:
-        """Do the opposite; the padding's bias, which nothing uses, becomes 0."""
+        """Undo `to_ours`; the bias of the padding, which is never used, becomes 0."""
         order = torch.tensor(self.order())
         for name in (EMBEDDING, OUTPUT_BIAS):
             theirs = torch.empty_like(weights[name][1:])

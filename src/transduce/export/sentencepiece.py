@@ -1,8 +1,8 @@
 """SentencePiece models and Marian's vocabulary as one of our tokenizers.
 
-Marian cuts source and target by a model each and looks the pieces up in one vocabulary. So does the
-tokenizer that is made here: for each side a unigram model over the whole vocabulary, in which the
-pieces that only the other side has are written so that no text contains them.
+Marian segments source and target with a model each and looks the pieces up in one vocabulary. So
+does the tokenizer that is built here: a unigram model a side, both over the whole vocabulary.
+Pieces that only the other side has are spelled so that no text contains them.
 """
 
 import importlib
@@ -18,13 +18,13 @@ from transduce.text.tokenizer import OTHER_SIDE, SPECIALS, Tokenizer
 
 SPACE = "▁"
 NORMAL, USER_DEFINED, UNIGRAM = 1, 4, 1
-"""Numbers that SentencePiece's files use."""
+"""Codes in SentencePiece's files."""
 UNKNOWN_PENALTY = 10.0
-"""How much less likely than any piece SentencePiece takes an unknown letter to be."""
+"""SentencePiece scores an unknown letter this much lower than its least likely piece."""
 
 
 def tokenizer_of(source_spm: Path, target_spm: Path, entries: list[str]) -> Tokenizer:
-    """Make a tokenizer whose entries, after the special ones, are these, in this order."""
+    """Build a tokenizer whose entries, after the special ones, are these, in this order."""
     source, target = _read(source_spm), _read(target_spm)
     return Tokenizer(_one_side(source, entries, source_spm), _one_side(target, entries, target_spm))
 
@@ -54,9 +54,9 @@ def _one_side(model: Any, entries: list[str], path: Path) -> Backend:
     for entry in entries:
         if entry in scores:
             pieces.append((entry, scores[entry]))
-        elif _is_language(entry):  # stands at the very beginning, and is never cut
+        elif _is_language(entry):  # the first word of a source, and never split
             pieces.append((SPACE + entry, 0.0))
-        elif len(entry) == 1:  # to SentencePiece unknown, but Marian finds it by its letter
+        elif len(entry) == 1:  # unknown to SentencePiece, but Marian looks it up by its letter
             pieces.append((entry, unlikely))
         else:
             pieces.append((OTHER_SIDE + entry, 0.0))
@@ -73,16 +73,16 @@ def _one_side(model: Any, entries: list[str], path: Path) -> Backend:
 
 
 def _check(model: Any, path: Path) -> None:
-    """Raise if the model does what a unigram model of ours would not."""
+    """Raise if the model does something that our unigram models do not."""
     if model.trainer_spec.model_type != UNIGRAM:
-        raise InputError(f"{path} is no unigram model: no other kind can be imported")
+        raise InputError(f"{path} is not a unigram model: other kinds cannot be imported")
     if model.trainer_spec.byte_fallback:
         raise InputError(f"{path} falls back to bytes, which cannot be imported")
     if any(piece.type == USER_DEFINED for piece in model.pieces):
-        raise InputError(f"{path} has symbols defined by its user, which cannot be imported")
+        raise InputError(f"{path} has user-defined symbols, which cannot be imported")
     spec = model.normalizer_spec
     if not (spec.add_dummy_prefix and spec.escape_whitespaces and spec.remove_extra_whitespaces):
-        raise InputError(f"{path} treats spaces in its own way, which cannot be imported")
+        raise InputError(f"{path} has unusual settings for spaces, which cannot be imported")
 
 
 def _normaliser(spec: Any) -> normalizers.Normalizer:
@@ -94,5 +94,5 @@ def _normaliser(spec: Any) -> normalizers.Normalizer:
 
 
 def _is_language(entry: str) -> bool:
-    """Recognise what says into which language to translate, such as >>deu<<."""
+    """Return whether an entry names the target language, such as >>deu<<."""
     return entry.startswith(">>") and entry.endswith("<<")

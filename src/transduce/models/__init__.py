@@ -1,1 +1,1 @@
-"""Whole architectures behind one protocol."""
+"""Architectures behind one base class, and model folders."""

@@ -1,17 +1,39 @@
-"""The protocol every architecture obeys. Training and decoding know only this.
+"""The base class of every architecture, `Seq2Seq`, and what training and search ask of it.
 
-Training reads whole sentences: `encode`, then `decode` with the target shifted right.
-Search goes token by token: `start`, then `step` with the last token of each hypothesis, and
-`select` on the state in between.
+Training reads whole sentences: `encode`, then `decode_states` with the target shifted right. Search
+goes token by token: `start`, then `step` with the last token of each hypothesis, and `select` on
+the state in between. A model's `Abilities` say what it can do beyond that.
 """
 
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeVar
+from typing import Any, Protocol, TypeVar
 
+import torch.nn.functional as F
 from torch import Tensor, nn
 
-from transduce.nn.spans import Layout, Spans
+from transduce.data.packed_layout import PackedLayout
+from transduce.errors import InputError
+from transduce.nn.key_ranges import KeyRanges
+from transduce.nn.step_state import LayerState as SearchState
+
+State = TypeVar("State", bound=SearchState)
+
+
+@dataclass(frozen=True)
+class Abilities:
+    """What a model can do beyond the plain protocol. By default nothing: slower, but correct."""
+
+    packed_sequences: bool = False
+    """It reads packed sequences, so its training step can be compiled and recorded."""
+    recorded_step: bool = False
+    """A search step may be recorded as a CUDA graph: only its shapes depend on the host."""
+    packed_weights: bool = False
+    """Its `nn.Linear` and `Embedding` modules may be replaced by those of `nn.packed_weights`."""
+    attention_maps: bool = False
+    """`attention_maps` returns the weights of its heads."""
+    exports: frozenset[str] = frozenset()
+    """The formats of `transduce export` that can express it."""
 
 
 @dataclass(frozen=True)
@@ -19,106 +41,87 @@ class Memory:
     """What the encoder hands to the decoder."""
 
     states: Tensor  # [B, S, d_model]
-    allowed: Tensor | Spans  # a mask, [B, 1, 1, S], or runs of keys
+    allowed: Tensor | KeyRanges  # a mask, [B, 1, 1, S], or ranges of keys
 
 
-class SearchState(Protocol):
-    """What a decoder remembers of B source sentences with k hypotheses each.
+@dataclass(frozen=True)
+class AttentionMaps:
+    """The attention weights of every head of every layer over whole sentences."""
 
-    Its memory is taken once and written in place: no step waits for the device or for memory, and
-    a step can be recorded once and played again.
-    """
-
-    def select(self, beams: Tensor) -> None:
-        """Make hypothesis beams[b, j] of sentence b its new j-th; some may repeat, some drop."""
-        ...
-
-    def room_for(self, sentences: int, *, max_steps: int) -> Self:
-        """Take the memory for so many sentences and steps of the same kind."""
-        ...
-
-    def take(self, other: Self, sentences: Tensor, *, steps: int) -> None:
-        """Become those sentences of another state, which has read so many tokens."""
-        ...
-
-
-State = TypeVar("State", bound=SearchState)
+    encoder: Tensor  # [N, B, h, S, S]
+    decoder: Tensor  # [N, B, h, T, T]
+    cross: Tensor  # [N, B, h, T, S]
 
 
 class Searchable(Protocol[State]):
-    """What a search asks of a model: to read the source, and to go on token by token."""
+    """What a search asks of a model: to encode the source, and to decode token by token."""
 
     def encode(self, src: Tensor) -> Any:
-        """Read source ids, [B, S]."""
+        """Encode source ids, [B, S]."""
         ...
 
     def start(self, memory: Any, *, hypotheses: int, max_steps: int) -> State:
-        """Return the state before the first token, with so many hypotheses a sentence."""
+        """Return the state before the first token, with `hypotheses` of them per sentence."""
         ...
 
     def step(self, last_ids: Tensor, state: State, *, position: Tensor, reach: int) -> Tensor:
-        """Read one more token of each hypothesis, [B, k]; score the next: logits, [B, k, V].
+        """Read the last token of each hypothesis, [B, k]; score the next: logits, [B, k, V].
 
-        `position`, [1], lies on the device: how many tokens each hypothesis has read before. It is
-        less than `reach`, which says how far back a step must look: positions from there on are
-        not yet written.
+        `position`, [1], on the device, is the number of tokens read before. It is less than
+        `reach`: positions from there on are not written yet.
         """
         ...
 
 
-class Seq2Seq(Searchable[State], Protocol[State]):
-    """A sequence-to-sequence model over one shared vocabulary."""
+class Seq2Seq(nn.Module, ABC):
+    """A sequence-to-sequence model with one shared vocabulary: the base class of all kinds."""
 
     @property
+    def abilities(self) -> Abilities:
+        """What the model can do beyond the plain protocol."""
+        return Abilities()
+
+    @property
+    @abstractmethod
     def projection(self) -> Tensor:
         """The matrix, [V, d_model], that turns the decoder's states into scores (§3.4)."""
-        ...
 
-    def encode(self, src: Tensor, layout: Layout | None = None) -> Memory:
-        """Read source ids, [B, S]: padded sentences, or a row of them laid out end to end."""
-        ...
+    @abstractmethod
+    def encode(self, src: Tensor, layout: PackedLayout | None = None) -> Any:
+        """Encode padded source ids, [B, S]; with a layout, a row of packed sentences, [1, S].
 
-    def decode_states(self, memory: Memory, tgt_in: Tensor, layout: Layout | None = None) -> Tensor:
-        """Read every prefix of tgt_in, [B, T]: a state for each, [B, T, d_model].
-
-        Training takes these and the projection instead of logits, which would fill the memory.
+        Only models with the ability `packed_sequences` are given a layout.
         """
-        ...
 
-    def decode(self, memory: Memory, tgt_in: Tensor) -> Tensor:
+    @abstractmethod
+    def decode_states(
+        self, memory: Any, tgt_in: Tensor, layout: PackedLayout | None = None
+    ) -> Tensor:
+        """Return a state for every prefix of tgt_in, [B, T]: [B, T, d_model].
+
+        The loss takes these and the projection, because all logits at once would fill the memory.
+        """
+
+    @abstractmethod
+    def start(self, memory: Any, *, hypotheses: int, max_steps: int) -> Any:
+        """Return the search state before the first token (see `Searchable`)."""
+
+    @abstractmethod
+    def step(self, last_ids: Tensor, state: Any, *, position: Tensor, reach: int) -> Tensor:
+        """Read the last token of each hypothesis, [B, k]; score the next: logits, [B, k, V]."""
+
+    def decode(self, memory: Any, tgt_in: Tensor) -> Tensor:
         """Score every next token after every prefix of tgt_in, [B, T]: logits, [B, T, V]."""
-        ...
+        return F.linear(self.decode_states(memory, tgt_in), self.projection)
 
+    def forward(self, src: Tensor, tgt_in: Tensor) -> Tensor:
+        """Score every next token: logits, [B, T, V]."""
+        return self.decode(self.encode(src), tgt_in)
 
-class Learnable(Seq2Seq[Any], Protocol):
-    """Such a model as a torch module: with weights, and with a mode for training."""
+    def compile_layers(self) -> None:
+        """Have torch compile the layers for training, each when it is first used."""
 
-    training: bool
-
-    def parameters(self) -> Iterator[nn.Parameter]:
-        """Stream the weights."""
-        ...
-
-    def named_parameters(self) -> Iterator[tuple[str, nn.Parameter]]:
-        """Stream the weights with their names."""
-        ...
-
-    def modules(self) -> Iterator[nn.Module]:
-        """Stream the parts, down to the smallest."""
-        ...
-
-    def compile_parts(self) -> None:
-        """Have torch compile the model, for training, when it is next used."""
-        ...
-
-    def state_dict(self) -> dict[str, Tensor]:
-        """Name all that a checkpoint must hold."""
-        ...
-
-    def train(self, mode: bool = True) -> Self:
-        """Turn dropout on or off."""
-        ...
-
-    def eval(self) -> Self:
-        """Turn dropout off."""
-        ...
+    def attention_maps(self, src: Tensor, tgt_in: Tensor) -> AttentionMaps:
+        """Return all attention weights for a source, [B, S], and a target shifted right, [B, T]."""
+        del src, tgt_in
+        raise InputError(f"a model of the class {type(self).__name__} has no attention to show")

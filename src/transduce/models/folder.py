@@ -1,7 +1,7 @@
 """A model as a folder that can be copied, compared and trusted: settings, vocabulary, weights.
 
-Nothing in it is pickled, so loading a stranger's model runs no code. What the settings describe is
-compared with the header of the weights before memory is taken for either.
+Nothing in it is pickled, so loading a stranger's model runs no code. The settings are compared with
+the header of the weights before memory is allocated for either.
 """
 
 import reprlib
@@ -19,42 +19,40 @@ from torch import Tensor
 
 from transduce.config.load import load_config, to_yaml
 from transduce.config.schema import Config, ModelConfig
-from transduce.disk import replacing
-from transduce.errors import ConfigError, InputError
+from transduce.errors import ConfigError, InputError, TransduceError
+from transduce.files.atomic import atomic_file
+from transduce.files.errors import reporting_read_errors, reporting_write_errors
+from transduce.models.base import Seq2Seq
 from transduce.models.build import assemble
 from transduce.models.safetensors_file import DTYPES, write_tensors
-from transduce.models.transformer import Transformer
-from transduce.nn.positions import SinusoidalPositions
 from transduce.text.tokenizer import Tokenizer
 
 FORMAT = "1"
 CONFIG, TOKENIZER, WEIGHTS = "config.yaml", "tokenizer.json", "model.safetensors"
 
-MAX_TABLE_SIZE = 2**28
-"""Numbers in a table of sinusoids: it follows from the settings, so no file's size bounds it."""
+MAX_COMPUTED_NUMBERS = 2**28
+"""Limit of buffers that are computed from the settings, such as sinusoids: no file bounds them."""
 
 
 @dataclass(frozen=True)
 class LoadedModel:
-    """A model with the settings that describe it and the vocabulary that it speaks."""
+    """A model with its settings and its tokenizer."""
 
-    model: Transformer
+    model: Seq2Seq
     config: Config
     tokenizer: Tokenizer
 
 
 def save_model(folder: Path, loaded: LoadedModel) -> None:
-    """Write a model folder, the weights last: without them it is not taken for a model."""
+    """Write a model folder, the weights last: without them it is not a model folder."""
     save_settings(folder, loaded.config, loaded.tokenizer)
     save_weights(folder / WEIGHTS, loaded.model.state_dict(), metadata={})
 
 
 def save_settings(folder: Path, config: Config, tokenizer: Tokenizer) -> None:
-    """Write all of a model folder but the weights."""
-    try:
+    """Write the settings and the tokenizer of a model folder."""
+    with reporting_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    except OSError as fault:
-        raise InputError(f"cannot make the folder {folder}: {fault.strerror}") from fault
     with _replacing(folder / CONFIG) as making:
         making.write_text(to_yaml(config), encoding="utf-8")
     with _replacing(folder / TOKENIZER) as making:
@@ -67,9 +65,9 @@ def load_model(
     device: torch.device | str = "cpu",
     model_config: ModelConfig | None = None,
 ) -> LoadedModel:
-    """Read a model folder, in eval mode; one whose files do not belong together is refused.
+    """Load a model folder, in eval mode; raise if its files do not belong together.
 
-    `model_config` stands in for the folder's own, with what may differ from it: dropout, say.
+    `model_config` replaces the folder's model settings; they may differ in dropout, for example.
     """
     for name in (CONFIG, TOKENIZER, WEIGHTS):
         if not (folder / name).is_file():
@@ -80,21 +78,23 @@ def load_model(
     config = load_settings(folder)
     if model_config is not None:
         config = config.model_copy(update={"model": model_config})
+    model = _on_meta_device(config.model)
     with _opened(folder / WEIGHTS) as file:
-        _check(config.model, file, folder)
+        _check(model, file, folder)
         tokenizer = load_tokenizer(folder, config)
         weights = _tensors(file)
     for name, tensor in weights.items():
         if not bool(tensor.isfinite().all()):
             raise InputError(
-                f"{folder / WEIGHTS}: {name} has entries that are no numbers: it cannot translate; "
-                "take an earlier checkpoint, or train it again"
+                f"{folder / WEIGHTS}: {name} has values that are NaN or infinite, so the model "
+                "cannot be used; take an earlier checkpoint, or train it again"
             )
-    return LoadedModel(_with_weights(config.model, weights).to(device).eval(), config, tokenizer)
+    _fill(model, weights)
+    return LoadedModel(model.to(device).eval(), config, tokenizer)
 
 
 def load_settings(folder: Path) -> Config:
-    """Read a model folder's settings alone."""
+    """Read only the settings of a model folder."""
     try:
         return load_config(folder / CONFIG)
     except ConfigError as wrong:
@@ -104,18 +104,18 @@ def load_settings(folder: Path) -> Config:
 
 
 def load_tokenizer(folder: Path, config: Config) -> Tokenizer:
-    """Read a model folder's vocabulary alone, which must be that of its settings."""
+    """Read only the tokenizer of a model folder, whose size must be that in its settings."""
     tokenizer = Tokenizer.load(folder / TOKENIZER)
     if len(tokenizer) != config.model.vocab_size:
         raise InputError(
             f"{folder / TOKENIZER} has {len(tokenizer):,} entries but {CONFIG} says "
-            f"model.vocab_size={config.model.vocab_size}: they are not of one model"
+            f"model.vocab_size={config.model.vocab_size}: they are of different models"
         )
     return tokenizer
 
 
 def save_weights(path: Path, weights: Mapping[str, Tensor], *, metadata: dict[str, str]) -> None:
-    """Write tensors by name as safetensors; if it fails, what was there before is whole."""
+    """Write tensors by name as safetensors; if that fails, the old file is unchanged."""
     with _replacing(path) as making, making.open("wb") as stream:
         write_tensors(stream, weights, metadata=metadata | {"format": FORMAT})
 
@@ -130,19 +130,16 @@ def load_weights(path: Path) -> dict[str, Tensor]:
 
 @contextmanager
 def _replacing(path: Path) -> Iterator[Path]:
-    """Write under another name first; if that fails, say so in one line."""
-    try:
-        with replacing(path) as making:
-            yield making
-    except OSError as fault:
-        raise InputError(f"cannot write {path}: {fault.strerror}") from fault
+    """Give a temporary file to write to, which then replaces `path`."""
+    with reporting_write_errors(path), atomic_file(path) as making:
+        yield making
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
-    """Open weights of our format; whatever the library finds wrong becomes one line."""
+    """Open weights of our format; a damaged file is reported in one line."""
     try:
-        with safe_open(path, framework="pt") as file:
+        with reporting_read_errors(path), safe_open(path, framework="pt") as file:
             found = (file.metadata() or {}).get("format")
             if found != FORMAT:
                 raise InputError(
@@ -155,32 +152,34 @@ def _opened(path: Path) -> Iterator[Any]:
             f"{path} is cut short, damaged or not safetensors ({shorten(str(malformed), 200)}): "
             "copy or save it again; pickled weights are never loaded"
         ) from malformed
-    except OSError as unreadable:
-        raise InputError(f"cannot read {path}: {unreadable}") from unreadable
 
 
 def _tensors(file: Any) -> dict[str, Tensor]:
-    """Copy the tensors: those of the library are the file itself, which others may write to."""
+    """Copy the tensors: the library's own are mapped to the file, which others may overwrite."""
     return {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 - no mapping
 
 
-def _check(config: ModelConfig, file: Any, folder: Path) -> None:
-    """Raise unless the file holds what the settings describe."""
-    table_size = config.max_positions * config.d_model
-    if config.positions == "sinusoidal" and table_size > MAX_TABLE_SIZE:
+def _check(model: Seq2Seq, file: Any, folder: Path) -> None:
+    """Raise unless the file holds the tensors of this model, which is on the meta device."""
+    persistent = model.state_dict()
+    computed = [(n, b) for n, b in model.named_buffers() if n not in persistent]
+    size = sum(buffer.numel() for _, buffer in computed)
+    if size > MAX_COMPUTED_NUMBERS:
         raise InputError(
-            f"{folder / CONFIG}: model.max_positions={config.max_positions} times "
-            f"model.d_model={config.d_model} is over {MAX_TABLE_SIZE:,}; lower max_positions"
+            f"{folder / CONFIG} asks for {size:,} computed numbers in "
+            f"{', '.join(name for name, _ in computed)}, but the maximum is "
+            f"{MAX_COMPUTED_NUMBERS:,}; lower model.max_positions"
         )
-    differences = list(islice(_differences(config, file), 4))
+    differences = list(islice(_differences(persistent, file), 4))
     if differences:
         shown = "; ".join(differences[:3]) + ("; and more" if len(differences) > 3 else "")
-        raise InputError(f"{folder / WEIGHTS} is not of the model in {CONFIG}: {shown}")
+        raise InputError(f"{folder / WEIGHTS} does not fit the model in {CONFIG}: {shown}")
 
 
-def _differences(config: ModelConfig, file: Any) -> Iterator[str]:
+def _differences(described: Mapping[str, Tensor], file: Any) -> Iterator[str]:
     unknown = set(file.keys())
-    for name, expected in _described(config):
+    for name, tensor in described.items():
+        expected = f"{DTYPES[tensor.dtype]} {list(tensor.shape)}"
         if name not in unknown:
             yield f"{name} is missing"
             continue
@@ -193,30 +192,36 @@ def _differences(config: ModelConfig, file: Any) -> Iterator[str]:
         yield f"{reprlib.repr(name)} is unknown"
 
 
-def _described(config: ModelConfig) -> Iterator[tuple[str, str]]:
-    """Name every tensor of the model with its type and shape, without building all its layers.
-
-    Layers are alike and numbered from 0, so one tells of all; a million are never made.
-    """
-    one_layer = config.model_copy(update={"n_layers": 1})
-    for name, tensor in _without_memory(one_layer).state_dict().items():
-        stack, numbered, part = name.partition(".0.")
-        expected = f"{DTYPES[tensor.dtype]} {list(tensor.shape)}"
-        for layer in range(config.n_layers if numbered else 1):
-            yield f"{stack}.{layer}.{part}" if numbered else name, expected
-
-
-def _with_weights(config: ModelConfig, weights: dict[str, Tensor]) -> Transformer:
-    model = _without_memory(config)
+def _fill(model: Seq2Seq, weights: dict[str, Tensor]) -> None:
+    """Give a model on the meta device its weights, and compute the buffers that no file holds."""
+    tied = _tied_parameters(model)
     model.load_state_dict(weights, assign=True)
-    if config.positions == "sinusoidal":
-        model.positions = SinusoidalPositions(config.max_positions, config.d_model)
-    return model
+    for first, *others in tied:
+        for name in others:
+            owner, _, attribute = name.rpartition(".")
+            setattr(model.get_submodule(owner), attribute, model.get_parameter(first))
+    for module in model.modules():
+        if any(buffer.is_meta for buffer in module.buffers(recurse=False)):
+            rebuild = getattr(module, "rebuild_buffers", None)
+            if rebuild is not None:
+                rebuild()
+    tensors = (*model.named_parameters(), *model.named_buffers())
+    unfilled = [name for name, tensor in tensors if tensor.is_meta]
+    if unfilled:
+        raise TransduceError(
+            f"nothing rebuilds {', '.join(unfilled)} when the model is loaded: give the module "
+            "that holds it a method rebuild_buffers(), or register the buffer as persistent"
+        )
 
 
-def _without_memory(config: ModelConfig) -> Transformer:
-    """Assemble a model of shapes alone; sinusoids would be computed, so it gets one of them."""
-    if config.positions == "sinusoidal":
-        config = config.model_copy(update={"max_positions": 1})
+def _tied_parameters(model: Seq2Seq) -> list[list[str]]:
+    """Group the names of parameters that are one and the same."""
+    names: dict[int, list[str]] = {}
+    for name, parameter in model.named_parameters(remove_duplicate=False):
+        names.setdefault(id(parameter), []).append(name)
+    return [group for group in names.values() if len(group) > 1]
+
+
+def _on_meta_device(config: ModelConfig) -> Seq2Seq:
     with torch.device("meta"):
         return assemble(config)

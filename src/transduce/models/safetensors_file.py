@@ -1,7 +1,7 @@
-"""Writes the safetensors format: a length, a JSON header, then the tensors' bytes.
+"""A writer of the safetensors format: a length, a JSON header, then the bytes of the tensors.
 
-The library's own writer orders metadata at random, so that equal weights make different files, and
-holds all tensors on the CPU at once. This one writes the same bytes every time, tensor by tensor.
+The library's own writer orders metadata at random, so equal weights give different files, and it
+holds all tensors on the CPU at once. This one always writes the same bytes, tensor by tensor.
 """
 
 import json
@@ -23,13 +23,13 @@ DTYPES = {
     torch.uint8: "U8",
     torch.bool: "BOOL",
 }
-"""The widest first: tensors stand in this order, so each begins at a multiple of its width."""
+"""Widest first: tensors are written in this order, so each starts at a multiple of its width."""
 
 
 def write_tensors(
     stream: BinaryIO, tensors: Mapping[str, Tensor], *, metadata: Mapping[str, str]
 ) -> None:
-    """Write tensors from any device and of any layout."""
+    """Write tensors by name; they may be on any device and not contiguous."""
     order = list(DTYPES)
     names = sorted(tensors, key=lambda name: (order.index(tensors[name].dtype), name))
     header: dict[str, Any] = {"__metadata__": dict(sorted(metadata.items()))}

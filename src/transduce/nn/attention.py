@@ -1,4 +1,4 @@
-"""Attention (§3.2): eq. 1, as it is written and as a fused kernel, and the multi-head form."""
+"""Attention (§3.2): eq. 1, step by step and as a fused kernel, and the multi-head form."""
 
 import math
 from typing import Protocol
@@ -7,21 +7,26 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from transduce.nn.device import fits_kernels, kernels_work, runs_kernels, searches_on_cpu
+from transduce.nn.initialise import glorot_, keep_variance_
+from transduce.nn.kernels.available import (
+    in_cpu_inference,
+    in_cuda_inference,
+    kernels_support,
+    triton_works,
+)
+from transduce.nn.key_ranges import KeyRanges
 from transduce.nn.linear import linear_joined, linear_together
-from transduce.nn.masks import causal_allowed
-from transduce.nn.spans import Spans
-
-Allowed = Tensor | Spans | None
-"""What may be looked at: a mask that broadcasts to [B, h, T, S], or runs of keys."""
+from transduce.nn.masks import Allowed, dense_mask, mask_by_distance
+from transduce.nn.positions import RelativePositions, Rotation, ScoreTerm
+from transduce.nn.step_state import KeyValueCache, StepContext
 
 
 class Attend(Protocol):
     """Eq. 1, however computed: softmax(q k^T / sqrt(d_k)) v.
 
-    `allowed` is True where a query may look and broadcasts to [B, h, T, S]; None allows all. Every
-    query must be able to look somewhere. `causal` lets position i look at positions ≤ i: instead of
-    a mask, or within runs.
+    Every query must be allowed some key. `causal` allows position i the positions ≤ i: instead of a
+    mask, or within ranges of keys. In self-attention a score term may be added to the scaled scores
+    and a window may hide all keys at a distance of `window` or more.
     """
 
     def __call__(
@@ -33,8 +38,10 @@ class Attend(Protocol):
         allowed: Allowed = None,
         causal: bool = False,
         p_drop: float = 0.0,
+        term: ScoreTerm | None = None,
+        window: int | None = None,
     ) -> Tensor:
-        """Return the context, one row of v-like numbers for each query."""
+        """Return the context of each query: a weighted mean of the values."""
         ...
 
 
@@ -46,25 +53,28 @@ def attend_fused(
     allowed: Allowed = None,
     causal: bool = False,
     p_drop: float = 0.0,
+    term: ScoreTerm | None = None,
+    window: int | None = None,
 ) -> Tensor:
     """Eq. 1 in one kernel, which never writes the weights to memory."""
-    if isinstance(allowed, Spans):
-        allowed, causal = _as_mask(q, allowed, causal=causal), False
+    if isinstance(allowed, KeyRanges) or term is not None or window is not None:
+        allowed = dense_mask(q, k, allowed, causal=causal, term=term, window=window)
+        causal = False
     is_plain = not causal and p_drop == 0
-    fits = fits_kernels(q.size(-2), q.size(-1), v.size(-1), q.dtype)
-    if is_plain and fits and runs_kernels(q):
-        from transduce.nn.kernels import attend_few
+    fits = kernels_support(q.size(-2), q.size(-1), v.size(-1), q.dtype)
+    if is_plain and fits and in_cuda_inference(q):
+        from transduce.nn.kernels.search import attend_few_queries
 
-        return attend_few(q, k, v, allowed)
-    if is_plain and fits and searches_on_cpu(q):
+        return attend_few_queries(q, k, v, allowed)
+    if is_plain and fits and in_cpu_inference(q):
         # For the few queries of a search the fused kernel takes up to three times as long.
-        return attend_as_written(q, k, v, allowed=allowed)[0]
+        return attend_reference(q, k, v, allowed=allowed)[0]
     return F.scaled_dot_product_attention(
         q, k, v, attn_mask=allowed, dropout_p=p_drop, is_causal=causal
     )  # [B, h, T, d_v]
 
 
-def attend_as_written(
+def attend_reference(
     q: Tensor,  # [B, h, T, d_k]
     k: Tensor,  # [B, h, S, d_k]
     v: Tensor,  # [B, h, S, d_v]
@@ -72,30 +82,43 @@ def attend_as_written(
     allowed: Allowed = None,
     causal: bool = False,
     p_drop: float = 0.0,
+    term: ScoreTerm | None = None,
+    window: int | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Eq. 1 step by step. Returns (context, weights), the weights before any dropout."""
-    allowed = _as_mask(q, allowed, causal=causal)  # broadcasts to [B, h, T, S]
+    mask = dense_mask(q, k, allowed, causal=causal, term=term, window=window)
     scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))  # [B, h, T, S]
-    if allowed is not None:
-        scores = torch.where(allowed, scores, -math.inf)
+    if mask is not None:
+        is_boolean = mask.dtype == torch.bool
+        scores = torch.where(mask, scores, -math.inf) if is_boolean else scores + mask
     weights = scores.softmax(dim=-1)  # [B, h, T, S]
     context = (F.dropout(weights, p_drop) if p_drop else weights) @ v  # [B, h, T, d_v]
     return context, weights
 
 
-def _as_mask(q: Tensor, allowed: Allowed, *, causal: bool) -> Tensor | None:
-    if isinstance(allowed, Spans):
-        allowed = allowed.allowed()  # [T, S]
-    elif causal:
-        assert allowed is None, "causal or a mask, not both"
-    if not causal:
-        return allowed
-    back = causal_allowed(q.size(-2), device=q.device)  # [T, T]
-    return back if allowed is None else back & allowed
+def attend_to_past(
+    q: Tensor,
+    cache: KeyValueCache,
+    at: StepContext,
+    *,
+    term: ScoreTerm | None = None,
+    window: int | None = None,
+) -> Tensor:
+    """Let each hypothesis of a search, [B, h, k, d_k], attend to its own earlier positions."""
+    k, v = cache.up_to(at.reach)
+    if cache.suits_kernels():
+        from transduce.nn.kernels.search import attend_cached
+
+        past = (at.history.slots, *at.survivors)
+        return attend_cached(q, k, v, *past, position=at.position, term=term, window=window)
+    allowed: Tensor | None = at.allowed
+    if term is not None or window is not None:
+        allowed = mask_by_distance(allowed, at.distances, term=term, window=window, like=q)
+    return attend_fused(q, k, v, allowed=allowed)
 
 
 class AttentionRecorder:
-    """Attends as eq. 1 is written and keeps the weights of each call, in the order of the calls."""
+    """Attends by `attend_reference` and keeps the weights of each call, in the order of calls."""
 
     def __init__(self) -> None:
         self.weights: list[Tensor] = []
@@ -109,26 +132,63 @@ class AttentionRecorder:
         allowed: Allowed = None,
         causal: bool = False,
         p_drop: float = 0.0,
+        term: ScoreTerm | None = None,
+        window: int | None = None,
     ) -> Tensor:
         """Return the context and keep the weights."""
-        context, weights = attend_as_written(q, k, v, allowed=allowed, causal=causal, p_drop=p_drop)
+        context, weights = attend_reference(
+            q, k, v, allowed=allowed, causal=causal, p_drop=p_drop, term=term, window=window
+        )
         self.weights.append(weights)
         return context
 
 
 class MultiHeadAttention(nn.Module):
-    """§3.2.2: h attentions side by side, each over its own projections to d_k, d_k and d_v."""
+    """§3.2.2: h attentions side by side, each over its own projections to d_k, d_k and d_v.
+
+    Self-attention may also depend on distances, which the paper's does not: by a score term, by a
+    window that hides all keys at a distance of `window` or more, or by rotated queries and keys.
+    """
 
     def __init__(
-        self, d_model: int, h: int, *, d_k: int, d_v: int, bias: bool = False, p_drop: float = 0.0
+        self,
+        d_model: int,
+        h: int,
+        *,
+        d_k: int,
+        d_v: int,
+        bias: bool = False,
+        p_drop: float = 0.0,
+        term: RelativePositions | None = None,
+        window: int | None = None,
+        rotation: Rotation | None = None,
     ) -> None:
+        assert window is None or window > 0, f"a window of {window} hides all keys"
         super().__init__()
-        self.h = h
+        self.h, self.d_k, self.d_v = h, d_k, d_v
         self.p_drop = p_drop
         self.w_q = nn.Linear(d_model, h * d_k, bias=bias)
         self.w_k = nn.Linear(d_model, h * d_k, bias=bias)
         self.w_v = nn.Linear(d_model, h * d_v, bias=bias)
         self.w_o = nn.Linear(h * d_v, d_model, bias=bias)
+        self.term, self.window, self.rotation = term, window, rotation
+
+    @property
+    def knows_distances(self) -> bool:
+        """Whether a term, a window or a rotation makes this more than the paper's attention."""
+        return not (self.term is None and self.window is None and self.rotation is None)
+
+    def init_weights(self) -> None:
+        """Draw so that components of q and k have variance 1, as 1 / sqrt(d_k) supposes (§3.2.1).
+
+        Where h·d_k = d_model this is Glorot's; where it is less (Table 3 row B), Glorot's would
+        start with a sharper softmax.
+        """
+        for projection in (self.w_q, self.w_k, self.w_v):
+            keep_variance_(projection)
+        glorot_(self.w_o)
+        if self.term is not None:
+            self.term.init_weights()
 
     def forward(
         self,
@@ -139,28 +199,33 @@ class MultiHeadAttention(nn.Module):
         causal: bool = False,
         attend: Attend = attend_fused,
     ) -> Tensor:
-        """Let each position of x look at the positions of memory (x itself for self-attention)."""
-        if isinstance(allowed, Spans) and attend is attend_fused and self._takes_kernel(x):
-            return self._look_along_row(x, memory, allowed, causal=causal)
+        """Let each position of x attend to memory: to x itself in self-attention."""
+        if isinstance(allowed, KeyRanges) and attend is attend_fused and self._takes_kernel(x):
+            return self._attend_packed(x, memory, allowed, causal=causal)
         q, k, v = self.project(x) if memory is x else (self.queries(x), *self.keys_values(memory))
-        return self.look(q, k, v, allowed=allowed, causal=causal, attend=attend)  # [B, T, d_model]
+        term = None if self.term is None else self.term(q)
+        if self.rotation is not None:
+            rows = self._rotation_rows(self.rotation, q.size(2), allowed)
+            q, k = self.rotation(q, rows), self.rotation(k, rows)
+        return self.attend(q, k, v, allowed=allowed, causal=causal, attend=attend, term=term)
 
     def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Project x to queries, keys and values: what self-attention needs."""
+        """Project x to the queries, keys and values of self-attention."""
         q, k, v = self._heads(x, self.w_q, self.w_k, self.w_v)
         return q, k, v
 
     def queries(self, x: Tensor) -> Tensor:
-        """Project what looks."""
+        """Project x to queries."""
         (q,) = self._heads(x, self.w_q)
         return q
 
     def keys_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
-        """Project what is looked at; the result may be kept and looked at again."""
+        """Project another sequence to keys and values, which may be kept and used again."""
+        assert not self.knows_distances, "positions of two sequences have no distance"
         k, v = self._heads(memory, self.w_k, self.w_v)
         return k, v
 
-    def look(
+    def attend(
         self,
         q: Tensor,  # [B, h, T, d_k]
         k: Tensor,  # [B, h, S, d_k]
@@ -169,10 +234,34 @@ class MultiHeadAttention(nn.Module):
         allowed: Allowed = None,
         causal: bool = False,
         attend: Attend = attend_fused,
+        term: ScoreTerm | None = None,
     ) -> Tensor:
-        """Let queries look at keys and values, and project what the heads saw."""
+        """Let queries attend to keys and values, and project what the heads return."""
         p_drop = self.p_drop if self.training else 0.0
-        heads = attend(q, k, v, allowed=allowed, causal=causal, p_drop=p_drop)  # [B, h, T, d_v]
+        heads = attend(
+            q, k, v, allowed=allowed, causal=causal, p_drop=p_drop, term=term, window=self.window
+        )  # [B, h, T, d_v]
+        return self._output(heads)  # [B, T, d_model]
+
+    def empty_cache(self, keys: Tensor, *, hypotheses: int, max_steps: int) -> KeyValueCache:
+        """Allocate the cache of `step`, for as many sentences as the keys of a source, [B, …]."""
+        if self.rotation is not None:
+            self.rotation.positions.check(max_steps)
+        slots = (keys.size(0), self.h, max_steps, hypotheses)
+        # Zeros: unwritten slots are masked, but must be finite.
+        return KeyValueCache(keys.new_zeros(*slots, self.d_k), keys.new_zeros(*slots, self.d_v))
+
+    def step(self, x: Tensor, cache: KeyValueCache, at: StepContext) -> Tensor:
+        """Do what a causal `forward` does, for the next position of each hypothesis, [B, k, …]."""
+        q, k, v = self.project(x)
+        term = None if self.term is None else self.term(q)
+        if self.rotation is not None:
+            rows = self.rotation.positions.at(at.position)
+            q, k = self.rotation(q, rows), self.rotation(k, rows)
+        cache.append(k, v, at)
+        return self._output(attend_to_past(q, cache, at, term=term, window=self.window))
+
+    def _output(self, heads: Tensor) -> Tensor:
         concatenated = heads.transpose(1, 2).flatten(2)  # [B, T, h*d_v]
         output: Tensor = self.w_o(concatenated)  # [B, T, d_model]
         return output
@@ -180,15 +269,17 @@ class MultiHeadAttention(nn.Module):
     def _takes_kernel(self, x: Tensor) -> bool:
         drops = self.training and self.p_drop > 0
         fits = x.is_cuda and x.dtype != torch.float64 and not drops
-        return fits and (torch.compiler.is_compiling() or kernels_work())
+        return fits and (torch.compiler.is_compiling() or triton_works())
 
-    def _look_along_row(self, x: Tensor, memory: Tensor, allowed: Spans, *, causal: bool) -> Tensor:
-        """Do as `forward` for a row of sentences, with the projections of one input side by side.
+    def _attend_packed(
+        self, x: Tensor, memory: Tensor, allowed: KeyRanges, *, causal: bool
+    ) -> Tensor:
+        """Do what `forward` does for a row of packed sentences, by our own kernel.
 
-        So they lie when they are computed, and so their gradients are needed: else these would be
-        brought together by copying.
+        The projections of one input are computed side by side and stay so, because their gradients
+        are needed side by side: bringing these together would be a copy.
         """
-        from transduce.nn.span_kernels import attend_spans
+        from transduce.nn.kernels.packed_attention import attend_packed
 
         if self.w_k.out_features != self.w_v.out_features:
             groups = [(x, [self.w_q]), (memory, [self.w_k]), (memory, [self.w_v])]
@@ -200,9 +291,30 @@ class MultiHeadAttention(nn.Module):
             linear_joined(rows, *layers).view(rows.size(1), len(layers), self.h, -1)
             for rows, layers in groups
         ]
-        heads = attend_spans(packed, allowed, causal=causal)
+        term = None
+        if self.knows_distances:
+            assert memory is x, "positions of two sequences have no distance"
+            packed, term = self._with_distances(packed, allowed)
+        heads = attend_packed(packed, allowed, causal=causal, term=term, window=self.window)
         output: Tensor = self.w_o(heads.flatten(1).unsqueeze(0))
         return output
+
+    def _with_distances(
+        self, packed: list[Tensor], allowed: KeyRanges
+    ) -> tuple[list[Tensor], ScoreTerm | None]:
+        """Rotate queries and keys of a packed row, each [T, h, d_k], and make the score term."""
+        q, k, v = (part for rows in packed for part in rows.unbind(1))
+        term = None if self.term is None else self.term(q.transpose(0, 1)[None])
+        if self.rotation is None:
+            return packed, term
+        rows = self._rotation_rows(self.rotation, q.size(0), allowed)[:, None]
+        return [x[:, None] for x in (self.rotation(q, rows), self.rotation(k, rows), v)], term
+
+    def _rotation_rows(self, rotation: Rotation, length: int, allowed: Allowed) -> Tensor:
+        if isinstance(allowed, KeyRanges):
+            return rotation.positions.at(allowed.positions())
+        rows: Tensor = rotation.positions(length)
+        return rows
 
     def _heads(self, x: Tensor, *projections: nn.Linear) -> list[Tensor]:
         projected = linear_together(x, *projections)

@@ -1,4 +1,4 @@
-"""Dropout (§5.4), as torch has it but with cheaper random numbers on the CPU."""
+"""Dropout (§5.4): torch's, but with cheaper random numbers on the CPU."""
 
 import torch
 import torch.nn.functional as F
@@ -12,7 +12,7 @@ class Dropout(nn.Dropout):
     """Sets each element to 0 with probability p while training, and scales up the others."""
 
     def forward(self, x: Tensor) -> Tensor:
-        """Draw anew for each element, from torch's generator."""
+        """Draw for each element, from torch's generator."""
         if not self.training:
             return x
         if self.p > 0 and x.is_cpu and not torch.compiler.is_compiling():
@@ -23,8 +23,8 @@ class Dropout(nn.Dropout):
 def _noise(x: Tensor, p: float) -> Tensor:
     """Return 0 with probability p, else 1 / (1 − p), for each element of x.
 
-    torch's own takes a whole random number for each, one after the other on one core: 7 % of a
-    training step of the small preset on two cores. Here 64 bits do for four elements.
+    torch's own draws a full random number for each element, all on one core: 7 % of a training step
+    of the small preset on two cores. Here one draw of 64 bits serves four elements.
     """
     draws = torch.empty(-(-x.numel() * BITS // 64), dtype=torch.int64)
     draws.random_(torch.iinfo(torch.int64).min, None)  # all 64 bits

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 
 class Embedding(nn.Module):
-    """One matrix for the source, for the target and, transposed, for the output."""
+    """One matrix for the source, the target and, transposed, the output."""
 
     bias: nn.Parameter | None
 
@@ -17,11 +17,21 @@ class Embedding(nn.Module):
         self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
         self.bias = nn.Parameter(torch.empty(vocab_size)) if bias else None
 
+    def init_weights(self) -> None:
+        """Draw with variance 1 / d_model.
+
+        As inputs, scaled by sqrt(d_model), entries then have variance 1, like the outputs of the
+        layers. As outputs, they give logits of variance 1 for a normalised state.
+        """
+        nn.init.normal_(self.weight, std=self.weight.size(1) ** -0.5)
+        if self.bias is not None:
+            nn.init.zeros_(self.bias)
+
     def forward(
         self,
         ids: Tensor,  # [B, T]
     ) -> Tensor:
-        """Look ids up and scale by sqrt(d_model)."""
+        """Look up ids and scale by sqrt(d_model)."""
         return F.embedding(ids, self.weight) * math.sqrt(self.weight.size(1))  # [B, T, d_model]
 
     def logits(
@@ -32,12 +42,12 @@ class Embedding(nn.Module):
         return F.linear(x, self.weight, self.bias)  # [B, T, V]
 
     def with_bias(self, x: Tensor) -> Tensor:
-        """Lengthen the last dimension so that the product with `projection` gives the logits."""
+        """Append a 1 if there is a bias: the product with `projection` is then the logits."""
         return x if self.bias is None else F.pad(x, (0, 1), value=1.0)
 
     @property
     def projection(self) -> Tensor:
-        """The matrix of the logits, whose last column is the bias where there is one."""
+        """The matrix of the logits; its last column is the bias, if there is one."""
         if self.bias is None:
             return self.weight
         return torch.cat([self.weight, self.bias[:, None]], dim=1)

@@ -6,13 +6,14 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from transduce.nn.dropout import Dropout
+from transduce.nn.initialise import glorot_
 from transduce.nn.linear import linear_relu
 
 
 class FeedForward(nn.Module):
     """Eq. 2: max(0, x W_1 + b_1) W_2 + b_2, the same at each position.
 
-    Another activation than max(0, ·) is a deviation.
+    Any activation other than max(0, ·) is a deviation.
     """
 
     def __init__(
@@ -28,6 +29,11 @@ class FeedForward(nn.Module):
         self.w_1 = nn.Linear(d_model, d_ff)
         self.w_2 = nn.Linear(d_ff, d_model)
         self.dropout = Dropout(p_drop)
+
+    def init_weights(self) -> None:
+        """Draw both matrices as Glorot and Bengio propose."""
+        glorot_(self.w_1)
+        glorot_(self.w_2)
 
     def forward(self, x: Tensor) -> Tensor:
         """Apply eq. 2 to each position of x."""

@@ -1,4 +1,4 @@
-"""Products with matrices as a GPU does them best."""
+"""Matrix products arranged for a GPU."""
 
 import math
 from collections.abc import Sequence
@@ -8,18 +8,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from transduce.nn.device import kernels_work
-from transduce.nn.packed import PackedLinear
+from transduce.nn.kernels.available import triton_works
+from transduce.nn.packed_weights import PackedLinear
 
 TILE_ROWS, TILE_COLUMNS = 128, 256
-"""What one multiprocessor of a GPU computes of a large product at a time."""
+"""The part of a large product that one multiprocessor of a GPU computes at a time."""
 
 
-def in_whole_waves(rows: int, width: int, device: torch.device) -> int:
-    """Round rows down so that a product of this width keeps all of a GPU busy to its end.
+def rows_in_whole_waves(rows: int, width: int, device: torch.device) -> int:
+    """Round rows down so that a product of this width keeps all of a GPU busy until its end.
 
-    51,200 rows of 1,024 are 1,600 tiles, 12.1 for each of an H200's 132 multiprocessors: in the
-    last wave 16 of them work, and it takes as long as any other. Too few rows for one wave stay.
+    51,200 rows of 1,024 are 1,600 tiles, 12.1 for each of an H200's 132 multiprocessors: only 16 of
+    them work in the last wave, which takes as long as any other. Fewer rows than one wave are left
+    as they are.
     """
     if device.type != "cuda":
         return rows
@@ -32,8 +33,8 @@ def in_whole_waves(rows: int, width: int, device: torch.device) -> int:
 def linear_together(x: Tensor, *layers: nn.Linear) -> Sequence[Tensor]:
     """Apply several layers to the same input.
 
-    A GPU does one wide product faster than several narrow ones: for 25,600 rows of width 512, an
-    H200 takes 58 μs for three together and 27 μs for each alone.
+    A GPU computes one wide product faster than several narrow ones: for 25,600 rows of width 512,
+    an H200 takes 58 μs for three together and 27 μs for each alone.
     """
     if not x.is_cuda:
         return [layer(x) for layer in layers]
@@ -41,7 +42,7 @@ def linear_together(x: Tensor, *layers: nn.Linear) -> Sequence[Tensor]:
 
 
 def linear_joined(x: Tensor, *layers: nn.Linear) -> Tensor:
-    """Apply several layers to the same input and leave their outputs side by side."""
+    """Apply several layers to the same input and return their outputs side by side."""
     if len(layers) == 1:
         only: Tensor = layers[0](x)
         return only
@@ -51,7 +52,7 @@ def linear_joined(x: Tensor, *layers: nn.Linear) -> Tensor:
 
 
 def linear_relu(x: Tensor, layer: nn.Linear | PackedLinear) -> Tensor:
-    """Compute max(0, x W + b), in one go where the device or packed weights allow it."""
+    """Compute max(0, x W + b), in one kernel where the device or packed weights allow it."""
     if isinstance(layer, PackedLinear):
         packed: Tensor = layer(x, relu=True)
         return packed
@@ -88,8 +89,8 @@ def _keep(ctx: Any, inputs: tuple[Tensor, Tensor, Tensor], output: Tensor) -> No
 
 def _gradient(ctx: Any, d_output: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     x, weight, output = ctx.saved_tensors
-    if kernels_work():
-        from transduce.nn.linear_kernels import relu_gradient
+    if triton_works():
+        from transduce.nn.kernels.linear import relu_gradient
 
         d_inner, d_bias = relu_gradient(d_output, output)
     else:

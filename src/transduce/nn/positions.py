@@ -1,4 +1,12 @@
-"""Positions (§3.5), added to the embeddings: sinusoids, or learned (Table 3 row E)."""
+"""Positions (§3.5): added to the embeddings, or seen by attention as distances.
+
+Added to the embeddings: sinusoids, or learned vectors (Table 3 row E). Seen by attention, which is
+a deviation from the paper: a number that is added to each score by the distance between query and
+key (`RelativePositions`), or a rotation of queries and keys (`Rotation`).
+"""
+
+import math
+from dataclasses import dataclass
 
 import torch
 from torch import Tensor, nn
@@ -9,7 +17,8 @@ from transduce.errors import InputError
 def sinusoids(max_positions: int, d_model: int) -> Tensor:
     """PE(pos, 2i) = sin(pos / 10000^(2i/d_model)), PE(pos, 2i+1) = cos(same).
 
-    Float32 angles would lose digits far from the start, and not every device has float64.
+    Computed in float64 on the CPU: float32 angles lose digits at large positions, and not every
+    device has float64.
     """
     pos = torch.arange(max_positions, dtype=torch.float64, device="cpu")
     two_i = torch.arange(0, d_model, 2, dtype=torch.float64, device="cpu")
@@ -25,12 +34,12 @@ class Positions(nn.Module):
     table: Tensor  # [max_positions, d_model]
 
     def forward(self, length: int) -> Tensor:
-        """Return the rows of the first positions."""
+        """Return the rows of the first `length` positions."""
         self.check(length)
         return self.table[:length]  # [T, d_model]
 
     def check(self, length: int) -> None:
-        """Refuse more positions than there are."""
+        """Raise an error if the table has fewer rows than `length`."""
         if length > self.table.size(0):
             raise InputError(
                 f"a sequence of {length} tokens is longer than "
@@ -38,17 +47,22 @@ class Positions(nn.Module):
             )
 
     def at(self, positions: Tensor) -> Tensor:
-        """Return the rows of positions, [T], that lie on the device: nobody checks them."""
+        """Return the rows of these positions, [T]; they lie on the device and are not checked."""
         return self.table.index_select(0, positions)  # [T, d_model]
 
 
 class SinusoidalPositions(Positions):
-    """Fixed waves; not part of the weights, so a trained model may be given a longer table."""
+    """Fixed sinusoids; not part of the weights, so a trained model may be given a longer table."""
 
     def __init__(self, max_positions: int, d_model: int) -> None:
         super().__init__()
-        table = sinusoids(max_positions, d_model).to(torch.get_default_device())
-        self.register_buffer("table", table, persistent=False)
+        self.register_buffer("table", torch.empty(max_positions, d_model), persistent=False)
+        if not self.table.is_meta:
+            self.rebuild_buffers()
+
+    def rebuild_buffers(self) -> None:
+        """Compute the table, on torch's default device."""
+        self.table = sinusoids(*self.table.shape).to(torch.get_default_device())
 
 
 class LearnedPositions(Positions):
@@ -57,3 +71,124 @@ class LearnedPositions(Positions):
     def __init__(self, max_positions: int, d_model: int) -> None:
         super().__init__()
         self.table = nn.Parameter(torch.empty(max_positions, d_model))
+
+    def init_weights(self) -> None:
+        """Draw with variance 1 / d_model: small beside the embeddings, which have variance 1."""
+        nn.init.normal_(self.table, std=self.table.size(1) ** -0.5)
+
+
+@dataclass(frozen=True)
+class ScoreTerm:
+    """Numbers that attention adds to its scaled scores, by the distance j − i of key from query.
+
+    The table is [B, h, T, 2·max_distance + 1]: a column for each distance from −max_distance on.
+    Larger distances count as ±max_distance. B or T is 1 if all sentences or all queries share it.
+    """
+
+    table: Tensor
+
+    @property
+    def max_distance(self) -> int:
+        """The largest distance with a column of its own."""
+        return self.table.size(-1) // 2
+
+    def dense(self, distances: Tensor) -> Tensor:
+        """Return the numbers for distances [T, S], or [1, S] for all queries: [B, h, T, S]."""
+        columns = distances.clamp(-self.max_distance, self.max_distance) + self.max_distance
+        queries = max(distances.size(0), self.table.size(2))
+        table = self.table.expand(-1, -1, queries, -1)
+        return table.gather(-1, columns.expand(*table.shape[:3], -1))
+
+
+class RelativePositions(nn.Module):
+    """Makes the score term of an attention from its queries."""
+
+    def forward(self, q: Tensor) -> ScoreTerm:
+        """Return the term for queries [B, h, T, d_k], before any rotation."""
+        raise NotImplementedError
+
+    def init_weights(self) -> None:
+        """Draw the weights, if there are any."""
+
+
+class DistancePenalty(RelativePositions):
+    """Adds −slope · |j − i|, with fixed slopes from 2^(−8/h) to 2^−8 (ALiBi, Press et al. 2022).
+
+    Not part of the weights. All distances beyond `max_distance` get the same penalty.
+    """
+
+    table: Tensor
+
+    def __init__(self, h: int, max_distance: int) -> None:
+        super().__init__()
+        self.register_buffer("table", torch.empty(1, h, 1, 2 * max_distance + 1), persistent=False)
+        if not self.table.is_meta:
+            self.rebuild_buffers()
+
+    def rebuild_buffers(self) -> None:
+        """Compute the table, on torch's default device."""
+        _, h, _, columns = self.table.shape
+        slopes = 2.0 ** (-8.0 * torch.arange(1, h + 1) / h)
+        distances = (torch.arange(columns) - columns // 2).abs()
+        self.table = -(slopes[:, None] * distances)[None, :, None]
+
+    def forward(self, q: Tensor) -> ScoreTerm:
+        """Return the same term for all queries."""
+        del q
+        return ScoreTerm(self.table)
+
+
+class RelativeScores(RelativePositions):
+    """Adds a learned number for each head and distance (T5, Raffel et al. 2020)."""
+
+    def __init__(self, h: int, max_distance: int) -> None:
+        super().__init__()
+        self.table = nn.Parameter(torch.empty(h, 2 * max_distance + 1))
+
+    def init_weights(self) -> None:
+        """Start at 0, as attention without the term."""
+        nn.init.zeros_(self.table)
+
+    def forward(self, q: Tensor) -> ScoreTerm:
+        """Return the same term for all queries."""
+        del q
+        return ScoreTerm(self.table[None, :, None])
+
+
+class RelativeKeys(RelativePositions):
+    """Adds q · a / sqrt(d_k), with a learned key a for each distance (Shaw et al. 2018).
+
+    The heads share these keys. The paper also adds learned values, which are not here.
+    """
+
+    def __init__(self, d_k: int, max_distance: int) -> None:
+        super().__init__()
+        self.keys = nn.Parameter(torch.empty(2 * max_distance + 1, d_k))
+
+    def init_weights(self) -> None:
+        """Draw with variance 1 / d_k: small beside the other keys, which have variance 1."""
+        nn.init.normal_(self.keys, std=self.keys.size(1) ** -0.5)
+
+    def forward(self, q: Tensor) -> ScoreTerm:
+        """Return a term of its own for each query."""
+        return ScoreTerm(q @ self.keys.t() / math.sqrt(self.keys.size(1)))
+
+
+class Rotation(nn.Module):
+    """Rotates queries and keys by their positions (rotary embeddings, Su et al. 2021).
+
+    Components i and i + d_k/2 turn together by pos / 10000^(2i/d_k), the angles of the sinusoids.
+    The product of a rotated query and a rotated key then depends on their distance alone.
+    """
+
+    def __init__(self, d_k: int, max_positions: int) -> None:
+        assert d_k % 2 == 0, f"rotations turn pairs of components, but d_k={d_k} is odd"
+        super().__init__()
+        self.positions = SinusoidalPositions(max_positions, d_k)
+
+    def forward(self, x: Tensor, rows: Tensor) -> Tensor:
+        """Rotate x, of width d_k, by rows of `positions` that broadcast to it."""
+        sine, cosine = rows[..., 0::2], rows[..., 1::2]
+        first, second = x.chunk(2, dim=-1)
+        turned = [first * cosine - second * sine, second * cosine + first * sine]
+        return torch.cat(turned, dim=-1).to(x.dtype)

@@ -1,1 +1,1 @@
-"""HTTP and the web page: translations of many clients, gathered into batches."""
+"""HTTP and the web page: translations for many clients, gathered into batches."""

@@ -1,4 +1,4 @@
-"""The application: protocols, pages and metrics over one service, behind one guard."""
+"""The application: APIs, pages and metrics over one service, behind one guard."""
 
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -9,24 +9,24 @@ from fastapi.responses import JSONResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.middleware.cors import CORSMiddleware
 
-from transduce.decoding.translator import Translator
-from transduce.serving.api import make_api
 from transduce.serving.batcher import Batcher
 from transduce.serving.guard import Guard
 from transduce.serving.keys import Keys
-from transduce.serving.languages import Pair
-from transduce.serving.libretranslate import make_libretranslate
+from transduce.serving.languages import LanguagePair
 from transduce.serving.limits import Limits
 from transduce.serving.metrics import CONTENT_TYPE, Metrics
-from transduce.serving.pages import make_pages
-from transduce.serving.refusal import Refused, complaint
+from transduce.serving.refusal import Refused, validation_message
+from transduce.serving.routes.api import make_api
+from transduce.serving.routes.libretranslate import make_libretranslate
+from transduce.serving.routes.pages import make_pages
 from transduce.serving.service import Service
+from transduce.translation.translator import Translator
 
 DESCRIPTION = "Translates text with models of transduce. Errors are JSON objects with an `error`."
 
 
 def make_app(
-    translators: Mapping[Pair, Translator],
+    translators: Mapping[LanguagePair, Translator],
     *,
     version: str,
     limits: Limits | None = None,
@@ -35,10 +35,10 @@ def make_app(
     max_batch: int = 64,
     wait_s: float = 0.003,
 ) -> FastAPI:
-    """Make an ASGI application that translates; `origins` are other sites whose pages may ask."""
+    """Make the ASGI application; `origins` are other sites whose pages may call it (CORS)."""
     limits, keys, metrics = limits or Limits(), keys or Keys(), Metrics()
     batcher = Batcher(
-        max_queue=limits.max_queue, max_batch=max_batch, wait_s=wait_s, tell=metrics.batch
+        max_queue=limits.max_queue, max_batch=max_batch, wait_s=wait_s, on_batch=metrics.count_batch
     )
     metrics.watch_queue(lambda: batcher.unanswered)
     service = Service(translators, batcher, limits)
@@ -53,7 +53,7 @@ def make_app(
         title="transduce",
         description=DESCRIPTION,
         version=version,
-        docs_url=None,  # they load scripts from elsewhere; ours is in pages
+        docs_url=None,  # FastAPI's loads scripts from elsewhere; ours is in routes/pages
         redoc_url=None,
         lifespan=lifespan,
     )
@@ -62,24 +62,28 @@ def make_app(
     app.include_router(make_pages(service, keys))
 
     @app.get("/metrics", include_in_schema=False)
-    async def tell_metrics() -> Response:
+    async def read_metrics() -> Response:
         return Response(metrics.text(), media_type=CONTENT_TYPE)
 
-    _answer_faults(app)
+    _handle_errors(app)
     if origins:
-        app.add_middleware(
-            CORSMiddleware,
-            allow_origins=list(origins),
-            allow_methods=["GET", "POST"],
-            allow_headers=["Authorization", "Content-Type"],
-            expose_headers=["Retry-After"],
-        )
+        _allow_origins(app, origins)
     app.add_middleware(Guard, limits=limits, metrics=metrics)
     return app
 
 
-def _answer_faults(app: FastAPI) -> None:
-    """Give every fault the same shape, and never what was sent."""
+def _allow_origins(app: FastAPI, origins: Sequence[str]) -> None:
+    app.add_middleware(
+        CORSMiddleware,
+        allow_origins=list(origins),
+        allow_methods=["GET", "POST"],
+        allow_headers=["Authorization", "Content-Type"],
+        expose_headers=["Retry-After"],
+    )
+
+
+def _handle_errors(app: FastAPI) -> None:
+    """Respond to every error in the same form, without repeating what was sent."""
 
     @app.exception_handler(Refused)
     async def refused(_request: Request, fault: Refused) -> JSONResponse:
@@ -87,12 +91,12 @@ def _answer_faults(app: FastAPI) -> None:
 
     @app.exception_handler(RequestValidationError)
     async def invalid(_request: Request, fault: RequestValidationError) -> JSONResponse:
-        return JSONResponse({"error": complaint(fault.errors())}, 422)
+        return JSONResponse({"error": validation_message(fault.errors())}, 422)
 
     @app.exception_handler(HTTPException)
     async def other(_request: Request, fault: HTTPException) -> JSONResponse:
         return JSONResponse({"error": fault.detail}, fault.status_code, fault.headers)
 
     @app.exception_handler(Exception)
-    async def ours(_request: Request, _fault: Exception) -> JSONResponse:
-        return JSONResponse({"error": "a fault of this server: see its log"}, 500)
+    async def internal(_request: Request, _fault: Exception) -> JSONResponse:
+        return JSONResponse({"error": "internal error of the server: see its log"}, 500)

@@ -1,36 +1,36 @@
-"""A text as its lines: they are translated one by one, and blank ones and all line ends stay."""
+"""A text as lines, which are translated one by one; blank lines and line ends are kept."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from transduce.decoding.sentences import CountTokens
 from transduce.serving.limits import SENTENCE_TOKENS
-from transduce.text.sentences import sentences
+from transduce.text.pieces import CountTokens
+from transduce.text.sentences import split_sentences
 
-_END = re.compile(r"(\r?\n)")
+_LINE_END = re.compile(r"(\r?\n)")
 
 
 @dataclass(frozen=True)
 class Document:
-    """Lines, and what stands between them."""
+    """Lines, and the line ends between them."""
 
     lines: tuple[str, ...]
-    ends: tuple[str, ...]  # one fewer
+    ends: tuple[str, ...]  # one fewer than lines
 
     def with_lines(self, lines: list[str]) -> str:
-        """Put other lines in the place of these."""
+        """Return the text with other lines and the same line ends."""
         return "".join(part for pair in zip(lines, (*self.ends, ""), strict=True) for part in pair)
 
 
-def document(text: str) -> Document:
-    """Cut a text at its line ends."""
-    parts = _END.split(text)
+def split_lines(text: str) -> Document:
+    """Split a text at its line ends."""
+    parts = _LINE_END.split(text)
     return Document(tuple(parts[::2]), tuple(parts[1::2]))
 
 
-def weights(lines: Sequence[str], count_tokens: CountTokens) -> list[int]:
-    """Count the sentences of each line; a blank one has none, and long ones count as several."""
-    parts = [sentences(line) for line in lines]
+def sentence_counts(lines: Sequence[str], count_tokens: CountTokens) -> list[int]:
+    """Count the sentences of each line: 0 for a blank one; a long sentence counts as several."""
+    parts = [split_sentences(line) for line in lines]
     tokens = iter(count_tokens([part for line in parts for part in line]))
     return [sum(1 + next(tokens) // SENTENCE_TOKENS for _ in line) for line in parts]

@@ -1,7 +1,7 @@
-"""Around the application: bodies that are bounded, clients that leave, headers that protect.
+"""Middleware around the application: limits on bodies, clients that leave, security headers.
 
-A body is read as a whole before anything is done, within a size and a time, whatever its head says
-about it. When a client goes away, what is done for it is cancelled.
+A body is read as a whole before the application runs, within limits of size and time, whatever the
+headers claim about it. When a client disconnects, its request is cancelled.
 """
 
 import asyncio
@@ -34,24 +34,24 @@ HEADERS = {
     "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
     "Cache-Control": "no-store",
 }
-"""Of every answer, but for those that say otherwise."""
+"""The headers of every response that does not set its own."""
 
 
-class _ClientIsGone(Exception):  # noqa: N818 - it is no fault of ours
+class _Disconnected(Exception):  # noqa: N818 - nothing is wrong with the server
     pass
 
 
 class Guard:
-    """An ASGI application around another."""
+    """ASGI middleware around an application."""
 
     def __init__(self, app: App, *, limits: Limits, metrics: Metrics) -> None:
         self._app = app
         self._limits = limits
         self._metrics = metrics
-        self._with_body = 0  # requests at the moment
+        self._with_body = 0  # requests with a body that are being handled
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request."""
+        """Handle a request."""
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
@@ -62,33 +62,33 @@ class Guard:
             nonlocal status
             if message["type"] == "http.response.start":
                 status = message["status"]
-                message = {**message, "headers": _protected(message["headers"])}
+                message = {**message, "headers": _with_security_headers(message["headers"])}
             await send(message)
 
         try:
-            await self._answer(scope, receive, send_guarded)
-        except _ClientIsGone:
-            self._metrics.abandoned()
+            await self._handle(scope, receive, send_guarded)
+        except _Disconnected:
+            self._metrics.count_abandoned()
             return
         finally:
             if status:
                 route = getattr(scope.get("route"), "path", "other")
-                self._metrics.answered(route, status, time.perf_counter() - began)
+                self._metrics.count_request(route, status, time.perf_counter() - began)
 
-    async def _answer(self, scope: Scope, receive: Receive, send: Send) -> None:
+    async def _handle(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] in ("GET", "HEAD", "OPTIONS"):
-            await self._unless_gone(scope, b"", receive, send)
+            await self._run_while_connected(scope, b"", receive, send)
             return
         self._with_body += 1
         try:
-            body = await self._body(scope, receive)
-            await self._unless_gone(scope, body, receive, send)
+            body = await self._read_body(scope, receive)
+            await self._run_while_connected(scope, body, receive, send)
         except Refused as refused:
             await _refuse(send, refused)
         finally:
             self._with_body -= 1
 
-    async def _body(self, scope: Scope, receive: Receive) -> bytes:
+    async def _read_body(self, scope: Scope, receive: Receive) -> bytes:
         if self._with_body > self._limits.max_requests:
             raise too_busy(1)
         most = self._limits.max_body_bytes
@@ -102,20 +102,24 @@ class Guard:
                 while True:
                     message = await receive()
                     if message["type"] == "http.disconnect":
-                        raise _ClientIsGone
+                        raise _Disconnected
                     body += message.get("body", b"")
                     if len(body) > most:
                         raise too_large
                     if not message.get("more_body", False):
                         return bytes(body)
         except TimeoutError as slow:
-            raise Refused(408, f"no body within {self._limits.body_s:g} s") from slow
+            raise Refused(
+                408, f"the body did not arrive within {self._limits.body_s:g} s"
+            ) from slow
 
-    async def _unless_gone(self, scope: Scope, body: bytes, receive: Receive, send: Send) -> None:
-        """Run the application until it is done or the client is gone."""
+    async def _run_while_connected(
+        self, scope: Scope, body: bytes, receive: Receive, send: Send
+    ) -> None:
+        """Run the application until it has responded or the client has disconnected."""
         is_read = is_answered = False
 
-        async def send_noting(message: Message) -> None:
+        async def send_and_note(message: Message) -> None:
             nonlocal is_answered
             await send(message)
             is_answered = message["type"] == "http.response.body" and not message.get("more_body")
@@ -125,35 +129,35 @@ class Guard:
             if not is_read:
                 is_read = True
                 return {"type": "http.request", "body": body, "more_body": False}
-            await asyncio.wait({leaving})
+            await asyncio.wait({disconnecting})
             return {"type": "http.disconnect"}
 
-        async def left() -> None:
+        async def wait_for_disconnect() -> None:
             while (await receive())["type"] != "http.disconnect":
                 pass
 
-        leaving = asyncio.ensure_future(left())
-        answering = asyncio.ensure_future(self._app(scope, replay, send_noting))
+        disconnecting = asyncio.ensure_future(wait_for_disconnect())
+        answering = asyncio.ensure_future(self._app(scope, replay, send_and_note))
         try:
-            await asyncio.wait({leaving, answering}, return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait({disconnecting, answering}, return_when=asyncio.FIRST_COMPLETED)
             if not answering.done() and not is_answered:
                 answering.cancel()
                 await asyncio.wait({answering})
-                raise _ClientIsGone
+                raise _Disconnected
             await answering
         finally:
-            leaving.cancel()
+            disconnecting.cancel()
             answering.cancel()
 
 
-def _protected(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+def _with_security_headers(headers: list[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     given = {name.lower() for name, _ in headers}
     more = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
     return [*headers, *(header for header in more if header[0] not in given)]
 
 
 async def _refuse(send: Send, refused: Refused) -> None:
-    """Answer without reading on: the connection is of no more use."""
+    """Respond and close the connection, since the rest of the body is not read."""
     body = json.dumps({"error": refused.message}).encode()
     headers = {
         **refused.headers,

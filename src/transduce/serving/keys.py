@@ -1,4 +1,4 @@
-"""API keys: kept as digests, and compared in a time that tells nothing about them."""
+"""API keys: kept as digests, and compared in constant time."""
 
 import hashlib
 import hmac
@@ -8,26 +8,26 @@ from transduce.errors import InputError
 
 
 class Keys:
-    """The keys that open the server; without any, it is open."""
+    """The keys that the server accepts; without any, it needs none."""
 
     def __init__(self, keys: Iterable[str] = ()) -> None:
         self._digests = [_digest(key) for key in keys]
 
     @classmethod
     def from_lines(cls, lines: Iterable[str], *, name: str) -> "Keys":
-        """Take one key a line; what follows a # is a remark."""
+        """Read one key a line; what follows a # is a comment."""
         keys = [key for line in lines if (key := line.partition("#")[0].strip())]
         if not keys:
-            raise InputError(f"{name} has no key: write one a line")
+            raise InputError(f"{name} has no key: write one key a line")
         return cls(keys)
 
     @property
     def are_needed(self) -> bool:
-        """Say whether a client has to give a key."""
+        """Whether a client has to send a key."""
         return bool(self._digests)
 
     def allow(self, key: str | None) -> bool:
-        """Say whether this key opens; every key is compared, whichever it is."""
+        """Return whether a key is accepted; it is always compared with every one."""
         if not self._digests:
             return True
         given = _digest(key or "")

@@ -1,4 +1,4 @@
-"""Which languages a model translates between, and what they are called."""
+"""Which languages a model translates between, and their names."""
 
 import re
 from dataclasses import dataclass
@@ -7,13 +7,13 @@ from pathlib import PurePath
 from transduce.config.schema import Config
 
 _CODE = r"[a-z]{2,3}(?:-(?:[A-Z]{2}|[A-Z][a-z]{3}))?"
-_GIVEN = re.compile(rf"(?P<source>{_CODE})-(?P<target>{_CODE})=(?P<path>.+)", re.DOTALL)
+_MODEL_ARGUMENT = re.compile(rf"(?P<source>{_CODE})-(?P<target>{_CODE})=(?P<path>.+)", re.DOTALL)
 _COMPRESSED = {".gz", ".xz", ".bz2", ".zst"}
 
 
 @dataclass(frozen=True, order=True)
-class Pair:
-    """The languages of a source and of its translation, as codes such as en, de, pt-BR, zh-Hans."""
+class LanguagePair:
+    """A source and a target language, as codes such as en, de, pt-BR, zh-Hans."""
 
     source: str
     target: str
@@ -22,24 +22,24 @@ class Pair:
         return f"{self.source}-{self.target}"
 
 
-def given_pair(argument: str) -> tuple[Pair | None, str]:
-    """Read `en-de=PATH`, or a path alone."""
-    match = _GIVEN.fullmatch(argument)
+def parse_model_argument(argument: str) -> tuple[LanguagePair | None, str]:
+    """Parse `en-de=PATH`, or a path alone."""
+    match = _MODEL_ARGUMENT.fullmatch(argument)
     if match is None:
         return None, argument
-    return Pair(match["source"], match["target"]), match["path"]
+    return LanguagePair(match["source"], match["target"]), match["path"]
 
 
-def learnt_pair(config: Config) -> Pair | None:
-    """Read the languages off the names of the files that a model has learnt from: train.en, …"""
-    source, target = (_ending(names) for names in (config.data.src, config.data.tgt))
+def training_pair(config: Config) -> LanguagePair | None:
+    """Return the pair that the training files are named after (train.en, train.de), if any."""
+    source, target = (_language(names) for names in (config.data.src, config.data.tgt))
     if source is None or target is None or source == target:
         return None
-    return Pair(source, target)
+    return LanguagePair(source, target)
 
 
-def _ending(names: tuple[str, ...]) -> str | None:
-    """Return the code that all the names end with."""
+def _language(names: tuple[str, ...]) -> str | None:
+    """Return the language code that all names end with, if any."""
     endings = set()
     for name in names:
         path = PurePath(name)
@@ -49,7 +49,7 @@ def _ending(names: tuple[str, ...]) -> str | None:
 
 
 def name_of(code: str) -> str:
-    """Name a language in English; what is not known by name is called by its code."""
+    """Return the English name of a language, or its code if the name is not known."""
     plain, _, variant = code.partition("-")
     name = NAMES.get(plain, plain)
     return f"{name} ({variant})" if variant else name

@@ -1,11 +1,11 @@
-"""How much a client may ask for, and how much the server takes at a time."""
+"""How much a client may ask for, and how much the server takes on at a time."""
 
 from dataclasses import dataclass, fields
 
 from transduce.errors import InputError
 
 SENTENCE_TOKENS = 40
-"""A longer sentence counts as several: letters that no text has make a token of each byte."""
+"""A longer sentence counts as several: rare characters can take a token for each byte."""
 
 
 @dataclass(frozen=True)
@@ -17,13 +17,13 @@ class Limits:
     max_sentences: int = 200  # of such a request, and of one line of a stream
     max_lines: int = 1_000  # of such a request; blank ones count
     max_document_lines: int = 20_000  # of a stream
-    max_attention_characters: int = 1_000  # weights take memory
-    max_queue: int = 1_000  # sentences that are waited for, of all clients together
+    max_attention_characters: int = 1_000  # lower, since the weights take memory
+    max_queue: int = 1_000  # sentences waiting or being translated, of all clients together
     max_requests: int = 512  # with a body, at the same time
     max_connections: int = 2_048
-    deadline_s: float = 30.0  # for an answer; of a stream, for each part of it
+    deadline_s: float = 30.0  # for a response; of a stream, for each part of it
     body_s: float = 10.0  # for a body to arrive
-    head_s: float = 10.0  # for a request to begin, and for its head to arrive
+    head_s: float = 10.0  # for a request to begin, and for its headers to arrive
 
     def __post_init__(self) -> None:
         for field in fields(self):

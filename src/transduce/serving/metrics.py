@@ -1,4 +1,4 @@
-"""What the server did, in Prometheus' text format; nothing of what anybody wrote."""
+"""What the server did, in Prometheus' text format; nothing of what clients wrote."""
 
 from collections.abc import Callable
 
@@ -12,7 +12,7 @@ from prometheus_client import (
 )
 from prometheus_client.exposition import CONTENT_TYPE_PLAIN_0_0_4
 
-from transduce.serving.batcher import Done
+from transduce.serving.batcher import FinishedBatch
 
 CONTENT_TYPE = CONTENT_TYPE_PLAIN_0_0_4
 _SECONDS = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30)
@@ -29,11 +29,13 @@ class Metrics:
             "transduce_requests", "Answered requests.", ["route", "status"], registry=self._registry
         )
         self._abandoned = Counter(
-            "transduce_requests_abandoned", "Clients that did not wait.", registry=self._registry
+            "transduce_requests_abandoned",
+            "Requests whose client left before the response.",
+            registry=self._registry,
         )
         self._seconds = Histogram(
             "transduce_request_seconds",
-            "From the head of a request to the end of its answer.",
+            "From the headers of a request to the end of its response.",
             ["route"],
             buckets=_SECONDS,
             registry=self._registry,
@@ -41,46 +43,51 @@ class Metrics:
         self._sentences = Counter(
             "transduce_sentences", "Translated sentences.", ["pair"], registry=self._registry
         )
-        self._stopped = Counter(
-            "transduce_batches_stopped", "Batches nobody waited for.", registry=self._registry
+        self._cancelled = Counter(
+            "transduce_batches_stopped",
+            "Batches cancelled because all their clients had left.",
+            registry=self._registry,
         )
         self._batch = Histogram(
             "transduce_batch_sentences",
-            "Sentences that were translated together.",
+            "Sentences in a batch.",
             buckets=_SENTENCES,
             registry=self._registry,
         )
         self._batch_seconds = Histogram(
-            "transduce_batch_seconds", "Of a batch.", buckets=_SECONDS, registry=self._registry
+            "transduce_batch_seconds",
+            "Time to translate a batch.",
+            buckets=_SECONDS,
+            registry=self._registry,
         )
         self._unanswered = Gauge(
             "transduce_queue_sentences",
-            "Sentences that wait or are being translated.",
+            "Sentences that are waiting or being translated.",
             registry=self._registry,
         )
 
     def watch_queue(self, unanswered: Callable[[], float]) -> None:
-        """Read the length of the queue whenever it is asked for."""
+        """Call `unanswered` for the length of the queue whenever the metrics are read."""
         self._unanswered.set_function(unanswered)
 
-    def answered(self, route: str, status: int, seconds: float) -> None:
-        """Count a request."""
+    def count_request(self, route: str, status: int, seconds: float) -> None:
+        """Count an answered request."""
         self._requests.labels(route, str(status)).inc()
         self._seconds.labels(route).observe(seconds)
 
-    def abandoned(self) -> None:
-        """Count a request whose client is gone."""
+    def count_abandoned(self) -> None:
+        """Count a request whose client has left."""
         self._abandoned.inc()
 
-    def batch(self, done: Done) -> None:
+    def count_batch(self, batch: FinishedBatch) -> None:
         """Count a batch."""
-        if done.was_stopped:
-            self._stopped.inc()
+        if batch.was_cancelled:
+            self._cancelled.inc()
             return
-        self._sentences.labels(done.pair).inc(done.sentences)
-        self._batch.observe(done.sentences)
-        self._batch_seconds.observe(done.seconds)
+        self._sentences.labels(batch.pair).inc(batch.sentences)
+        self._batch.observe(batch.sentences)
+        self._batch_seconds.observe(batch.seconds)
 
     def text(self) -> bytes:
-        """Write everything down."""
+        """Return all metrics in Prometheus' text format."""
         return generate_latest(self._registry)

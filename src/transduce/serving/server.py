@@ -1,4 +1,4 @@
-"""The application on a socket, until a signal; what was taken by then is finished."""
+"""The application on a socket, until a signal; requests accepted by then are finished."""
 
 import asyncio
 import signal
@@ -15,15 +15,15 @@ from transduce.serving.limits import Limits
 
 BACKLOG = 128
 OTHER_FILES = 128
-"""What the process may have open besides connections."""
+"""Files that the process may have open besides connections."""
 GRACE_S = 5.0
-"""How much longer than a deadline the server stays after a signal."""
+"""After a signal the server stays this much longer than a deadline."""
 
 
 def listen(host: str, port: int) -> socket.socket:
-    """Take an address; port 0 is any that is free."""
+    """Listen at an address; port 0 is any free port."""
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    # Said to be TCP, or asyncio does not turn off the delay of 40 ms between two small packets.
+    # With IPPROTO_TCP asyncio sets TCP_NODELAY; else small packets are delayed by up to 40 ms.
     listening = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -41,9 +41,9 @@ def listen(host: str, port: int) -> socket.socket:
 def serve(
     app: FastAPI, listening: socket.socket, limits: Limits, *, ready: Callable[[], None]
 ) -> None:
-    """Serve until SIGTERM or SIGINT, then accept no more and finish; a second SIGINT ends it.
+    """Serve until SIGTERM or SIGINT, then finish accepted requests; a second SIGINT ends at once.
 
-    `ready` is called when signals are heeded: whoever is told may send one at once.
+    `ready` is called once signals are handled, so that it may announce the server.
     """
 
     class Connection(_Connection):
@@ -66,7 +66,7 @@ def serve(
         server.should_exit = True
 
     _allow_files(limits.max_connections + BACKLOG + OTHER_FILES)
-    # uvicorn has its own while it runs, and afterwards calls these.
+    # uvicorn installs its own handlers while it runs, and calls these afterwards.
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         ready()
@@ -77,10 +77,10 @@ def serve(
 
 
 def _allow_files(count: int) -> None:
-    """Let the process open so many files, as far as the system lets it.
+    """Raise the limit on open files to this many, as far as the system allows.
 
-    Many systems allow 1,024 unless asked for more. Where a connection finds none left, asyncio can
-    neither accept it nor turn it away.
+    The default of many systems is 1,024. At the limit, asyncio can neither accept a connection nor
+    refuse it.
     """
     try:
         import resource
@@ -93,7 +93,7 @@ def _allow_files(count: int) -> None:
 
 
 class _Connection(H11Protocol):
-    """Closes connections that are too many, or on which no request arrives in time."""
+    """Closes a connection beyond the limit, or one on which no request arrives in time."""
 
     limits_: Limits
 
@@ -101,15 +101,15 @@ class _Connection(H11Protocol):
         super().connection_made(transport)
         if len(self.connections) > self.limits_.max_connections:
             transport.close()
-        self._expect_a_request()
+        self._expect_request()
 
     def on_response_complete(self) -> None:
         super().on_response_complete()
-        self._expect_a_request()
+        self._expect_request()
 
-    def _expect_a_request(self) -> None:
-        self.loop.call_later(self.limits_.head_s, self._close_if_still, self.cycle)
+    def _expect_request(self) -> None:
+        self.loop.call_later(self.limits_.head_s, self._close_if_idle, self.cycle)
 
-    def _close_if_still(self, cycle: object) -> None:
+    def _close_if_idle(self, cycle: object) -> None:
         if self.cycle is cycle and not self.transport.is_closing():
             self.transport.close()

@@ -1,4 +1,4 @@
-"""Texts in, translations out, within the limits: what all the protocols of the server share."""
+"""Texts in, translations out, within the limits: what all endpoints share."""
 
 import asyncio
 import math
@@ -6,26 +6,26 @@ from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 
-from transduce.decoding.options import Alternative, Options, Translation
-from transduce.decoding.sentences import CountTokens
-from transduce.decoding.translator import Translator
 from transduce.errors import InputError
-from transduce.serving.batcher import Batcher, Kind
-from transduce.serving.documents import Document, document, weights
-from transduce.serving.languages import Pair
+from transduce.serving.batcher import Batcher, BatchKey
+from transduce.serving.documents import Document, sentence_counts, split_lines
+from transduce.serving.languages import LanguagePair
 from transduce.serving.limits import Limits
 from transduce.serving.refusal import Refused
+from transduce.text.pieces import CountTokens
+from transduce.translation.options import Alternative, Options, Translation
+from transduce.translation.translator import Translator
 
 PART_SENTENCES = 32
-"""Of a long document, so many are put into the queue at a time: others get their turn, too."""
+"""A long document is queued in parts of this many sentences, so that others get their turn."""
 PART_LINES = 500
-"""Of which many may be blank."""
-AGAIN_S = 0.1
-"""A document that has begun waits for room in the queue, and looks for it so often."""
+"""The most lines of a part, of which many may be blank."""
+POLL_S = 0.1
+"""How often the next part of a document looks for capacity in the queue."""
 
 
 @dataclass(frozen=True)
-class Translated:
+class TranslatedDocument:
     """A text, and the translations of its lines."""
 
     document: Document
@@ -33,7 +33,7 @@ class Translated:
 
     @property
     def texts(self) -> list[str]:
-        """Give the n best of the whole text: the best of each line, the second best and so on."""
+        """The n best translations of the text: the best of all lines, the second best and so on."""
         ranks = max(len(line.alternatives) for line in self.lines)
         found: dict[str, None] = {}
         for rank in range(ranks):
@@ -46,7 +46,7 @@ class Translated:
 
 @dataclass
 class _Part:
-    """Some lines of a document, and how many sentences each has."""
+    """Some lines of a document, and how many sentences each of them has."""
 
     lines: list[str] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
@@ -64,10 +64,10 @@ class _Part:
 
 
 class Service:
-    """Models by their pairs of languages, over one queue."""
+    """Models by language pair, which share one queue."""
 
     def __init__(
-        self, translators: Mapping[Pair, Translator], batcher: Batcher, limits: Limits
+        self, translators: Mapping[LanguagePair, Translator], batcher: Batcher, limits: Limits
     ) -> None:
         self.limits = limits
         self.batcher = batcher
@@ -76,11 +76,11 @@ class Service:
         self._translators = dict(translators)
 
     def targets(self, source: str) -> list[str]:
-        """Name the languages that a source can be translated to."""
+        """Return the languages that a source language can be translated to."""
         return [pair.target for pair in self.pairs if pair.source == source]
 
-    def pair(self, source: str, target: str | None) -> Pair:
-        """Find the model for two languages; "auto" is the source if it can be but one."""
+    def pair(self, source: str, target: str | None) -> LanguagePair:
+        """Find the one pair with these languages; source "auto" and target None match any."""
         fitting = [
             pair
             for pair in self.pairs
@@ -91,104 +91,109 @@ class Service:
         known = ", ".join(str(pair) for pair in self.pairs)
         if not fitting:
             raise Refused(400, f"no model for these languages: this server translates {known}")
-        unclear = "source" if len({pair.source for pair in fitting}) > 1 else "target"
+        ambiguous = "source" if len({pair.source for pair in fitting}) > 1 else "target"
         raise Refused(
             400,
-            f"the {unclear} is unclear, and languages are not detected: name it; this server "
+            f"the {ambiguous} is ambiguous, and languages are not detected: name it; this server "
             f"translates {known}",
         )
 
     async def translate(
-        self, pair: Pair, texts: Sequence[str], options: Options
-    ) -> list[Translated]:
-        """Translate texts line by line, all of them by the deadline or not at all."""
+        self, pair: LanguagePair, texts: Sequence[str], options: Options
+    ) -> list[TranslatedDocument]:
+        """Translate texts line by line, all of them before the deadline or none."""
         documents = [_checked(text) for text in texts]
-        lines = [line for one in documents for line in one.lines]
-        _bounded(len(lines), self.limits.max_lines, "lines")
-        _bounded(sum(map(len, texts)), self.limits.max_characters, "characters")
-        part = _Part(lines, weights(lines, self._translators[pair].count_tokens))
-        _bounded(part.sentences, self.limits.max_sentences, "sentences or pieces of long ones")
+        lines = [line for document in documents for line in document.lines]
+        _check_limit(len(lines), self.limits.max_lines, "lines")
+        _check_limit(sum(map(len, texts)), self.limits.max_characters, "characters")
+        part = _Part(lines, sentence_counts(lines, self._translators[pair].count_tokens))
+        _check_limit(part.sentences, self.limits.max_sentences, "sentences or parts of long ones")
         self._check_attention(texts, options)
-        found = iter(await self._answers(pair, part, options))
-        return [Translated(one, [next(found) for _ in one.lines]) for one in documents]
+        found = iter(await self._translate_part(pair, part, options))
+        return [
+            TranslatedDocument(document, [next(found) for _ in document.lines])
+            for document in documents
+        ]
 
-    async def stream(self, pair: Pair, text: str, options: Options) -> AsyncIterator[Translation]:
-        """Translate a document of any length; its lines come in order, as soon as they are there.
+    async def stream(
+        self, pair: LanguagePair, text: str, options: Options
+    ) -> AsyncIterator[Translation]:
+        """Translate a document of any length; yield its lines in order, as they are translated.
 
-        The deadline is for each part of it.
+        Each part of it has the deadline.
         """
         self._check_attention([text], options)
         whole = _checked(text)
-        _bounded(len(whole.lines), self.limits.max_document_lines, "lines")
-        has_begun = False
+        _check_limit(len(whole.lines), self.limits.max_document_lines, "lines")
+        is_first = True
         count_tokens = self._translators[pair].count_tokens
         for part in await asyncio.to_thread(self._parts, whole, count_tokens):
-            for translation in await self._answers(pair, part, options, is_patient=has_begun):
+            if not is_first:  # a document that has begun waits instead of being refused
+                await self._wait_for_capacity(part.sentences)
+            for translation in await self._translate_part(pair, part, options):
                 yield translation
-            has_begun = True
+            is_first = False
 
     def _check_attention(self, texts: Sequence[str], options: Options) -> None:
         if options.attention:
             most = self.limits.max_attention_characters
-            _bounded(sum(map(len, texts)), most, "characters with attention or alignment")
+            _check_limit(sum(map(len, texts)), most, "characters with attention or alignment")
 
     def _parts(self, whole: Document, count_tokens: CountTokens) -> list[_Part]:
-        """Cut a document into parts of some sentences; a line is never cut."""
+        """Divide a document into parts of some sentences each, between its lines."""
         parts = [_Part()]
-        counts = weights(whole.lines, count_tokens)
+        counts = sentence_counts(whole.lines, count_tokens)
         for number, (line, count) in enumerate(zip(whole.lines, counts, strict=True), 1):
-            unit = f"sentences or pieces of long ones in line {number:,}"
-            _bounded(count, self.limits.max_sentences, unit)
+            unit = f"sentences or parts of long ones in line {number:,}"
+            _check_limit(count, self.limits.max_sentences, unit)
             if parts[-1].sentences + count > PART_SENTENCES or len(parts[-1].lines) == PART_LINES:
                 parts.append(_Part())
             parts[-1].add(line, count)
         return parts
 
-    async def _answers(
-        self, pair: Pair, part: _Part, options: Options, *, is_patient: bool = False
+    async def _translate_part(
+        self, pair: LanguagePair, part: _Part, options: Options
     ) -> list[Translation]:
-        """Translate lines, of which blank ones need no model, by the deadline."""
-        kind = Kind(str(pair), self._translators[pair], options)
-        said = [(line, count) for line, count in part.counted() if count]
-        if is_patient:
-            await self._room(part.sentences)
+        """Translate lines before the deadline; blank ones are not queued."""
+        key = BatchKey(str(pair), self._translators[pair], options)
+        queued = [(line, count) for line, count in part.counted() if count]
         try:
-            answers = await self.batcher.translate(
-                kind,
-                [line for line, _ in said],
-                [count for _, count in said],
+            translations = await self.batcher.translate(
+                key,
+                [line for line, _ in queued],
+                [count for _, count in queued],
                 deadline_s=self.limits.deadline_s,
             )
         except InputError as fault:
             raise Refused(400, str(fault)) from fault
-        found = iter(answers)
+        found = iter(translations)
         return [
             next(found) if count else Translation(line, "", 0.0, (Alternative("", 0.0),))
             for line, count in part.counted()
         ]
 
-    async def _room(self, sentences: int) -> None:
-        """Wait for room in the queue; after the deadline, it is refused as at the beginning."""
+    async def _wait_for_capacity(self, sentences: int) -> None:
+        """Wait for capacity in the queue, at most until the deadline; then it may be refused."""
         with suppress(TimeoutError):
             async with asyncio.timeout(self.limits.deadline_s):
-                while not self.batcher.has_room(sentences):
-                    await asyncio.sleep(AGAIN_S)
-
-
-def _bounded(found: int, most: int, unit: str) -> None:
-    if found > most:
-        raise Refused(413, f"{found:,} {unit}, and the most is {most:,}: send less at once")
+                while not self.batcher.has_capacity(sentences):
+                    await asyncio.sleep(POLL_S)
 
 
 def finite(score: float) -> float | None:
-    """JSON has no infinity."""
+    """Return a score, or None if it is not finite: JSON has no infinity."""
     return score if math.isfinite(score) else None
 
 
+def _check_limit(found: int, most: int, unit: str) -> None:
+    if found > most:
+        raise Refused(413, f"{found:,} {unit}, but the limit is {most:,}: send less at once")
+
+
 def _checked(text: str) -> Document:
-    """Cut a text into lines, and refuse what is no text: all in a batch would fail with it."""
+    """Split a text into lines; refuse what is not valid text, as its whole batch would fail."""
     try:
         text.encode()
     except UnicodeEncodeError as half:
         raise Refused(400, "the text has half of a surrogate pair") from half
-    return document(text)
+    return split_lines(text)

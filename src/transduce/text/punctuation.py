@@ -1,4 +1,4 @@
-"""Typographic signs, and those of a keyboard in their place."""
+"""Typographic punctuation, and its replacement by what a keyboard has."""
 
 PLAIN = {
     "“”„‟«»": '"',
@@ -7,11 +7,11 @@ PLAIN = {
     "…": "...",
     "\u00a0\u1680" + "".join(map(chr, range(0x2000, 0x200B))) + "\u202f\u205f\u3000": " ",
 }
-"""Quotes, apostrophes, dashes, dots and spaces, and what is written instead of each."""
+"""Quotes, apostrophes, dashes, ellipses and spaces, each group with its plain replacement."""
 
 _TABLE = str.maketrans({sign: plain for signs, plain in PLAIN.items() for sign in signs})
 
 
-def plainly(text: str) -> str:
-    """Write a text with the signs of a keyboard."""
+def with_plain_punctuation(text: str) -> str:
+    """Replace typographic characters by those of a keyboard."""
     return text.translate(_TABLE)

@@ -1,10 +1,21 @@
-"""Where sentences end: a careful guess, which rather misses an end than finds one too many."""
+"""Sentence ends, found by conservative rules: better to miss an end than to invent one."""
 
 import re
 
+# Character sets for regular expressions; `[` and `]` are escaped.
+END_MARKS = r"!?…"
+"""Characters that always end a sentence; a full stop does not."""
+CLOSING = r""""'”’»)\]"""
+"""Quotes and brackets that still belong to the sentence they follow."""
+UNSPACED_END_MARKS = r"。！？"
+"""End marks of scripts that are written without spaces: none need follow."""
+UNSPACED_CLOSING = r"」』”’）"
+"""Closing quotes and brackets of these scripts."""
+
 _END = re.compile(
-    r"""(?:(?P<stop>\.)|[!?…])["'”’»)\]]*\s+(?=[^\W\d_]|["'“‘„«(\[¿¡\d])"""
-    r"""|[。！？][」』”’）]*"""
+    rf"(?:(?P<stop>\.)|[{END_MARKS}])[{CLOSING}]*\s+"
+    r"""(?=[^\W\d_]|["'“‘„«(\[¿¡\d])"""
+    rf"|[{UNSPACED_END_MARKS}][{UNSPACED_CLOSING}]*"
 )
 _ABBREVIATION = re.compile(
     r"abs|art|bzw|ca|co|dr|etc|evtl|fig|ggf|inc|jr|ltd|mlle|mme|mr|mrs|ms|no|nr|pp|prof|sr|sra|st"
@@ -13,10 +24,11 @@ _ABBREVIATION = re.compile(
 )
 
 
-def sentences(text: str) -> list[str]:
-    """Cut a text after each sentence; the parts together are the text but for space around them."""
+def split_sentences(text: str) -> list[str]:
+    """Split a text into its sentences, without the spaces around them."""
     parts, start, seen = [], 0, 0
     for match in _END.finditer(text):
+        # From the last match on: a text of nothing but stops is still read only once.
         before, after = text[seen : match.start()], text[match.end() : match.end() + 1]
         seen = match.end()
         if match["stop"] and not _ends_a_sentence(_last_word(before), after):
@@ -27,12 +39,12 @@ def sentences(text: str) -> list[str]:
 
 
 def _last_word(text: str) -> str:
-    """Return what follows the last space; the text before a stop is looked at only once."""
+    """Return what follows the last space."""
     return "" if not text or text[-1].isspace() else text.rsplit(maxsplit=1)[-1]
 
 
 def _ends_a_sentence(word: str, after: str) -> bool:
-    """Judge a full stop by the word before it and the letter after it."""
+    """Whether a full stop ends a sentence, by the word before it and the letter after it."""
     bare = word.lstrip("\"'“‘„«([")
     is_short = len(bare) < 2 or "." in bare or _ABBREVIATION.fullmatch(bare) is not None
     is_ordinal = bare.isdigit() and len(bare) < 3

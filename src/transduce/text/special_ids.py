@@ -1,9 +1,9 @@
-"""The ids that mean something to the model; every vocabulary starts with these four."""
+"""The four ids with a fixed meaning; every vocabulary starts with them."""
 
 PAD_ID = 0
-"""Fills a batch up to its longest sentence; never looked at."""
+"""Padding: fills a batch up to its longest sentence; masked everywhere."""
 UNK_ID = 1
-"""Stands for what the vocabulary lacks."""
+"""The unknown token: any piece that the vocabulary lacks."""
 BOS_ID = 2
 """Starts every target sequence: the "shifted right" of Figure 1."""
 EOS_ID = 3

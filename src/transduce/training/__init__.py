@@ -1,1 +1,1 @@
-"""Training (§5): from batches to weights, and nothing is ever lost."""
+"""Training (§5): the loop and its sessions; a run that was stopped resumes exactly."""

@@ -1,14 +1,14 @@
 "use strict";
 
-// A side is the words of one column: {tokens, words, wordOf, ends}. A map is what one head, or the
-// average of some, gives: weights between two sides, row after row, each row that of a word that looks.
+// A side is the words of one column: {tokens, words, wordOf, ends}. A map is the weights of one head, or
+// the average of some, between two sides: row after row, each row that of a word that attends.
 
 const parts = JSON.parse(document.getElementById("data").textContent);
 
 const KINDS = {
-  encoder: { name: "Encoder", from: "source", to: "source", left: "Source", right: "looks at source" },
-  cross: { name: "Encoder–decoder", from: "target", to: "source", left: "Translation", right: "looks at source" },
-  decoder: { name: "Decoder", from: "target", to: "read", left: "Translation", right: "looks back at" },
+  encoder: { name: "Encoder", from: "source", to: "source", left: "Source", right: "attends to source" },
+  cross: { name: "Encoder–decoder", from: "target", to: "source", left: "Translation", right: "attends to source" },
+  decoder: { name: "Decoder", from: "target", to: "read", left: "Translation", right: "attends to earlier" },
 };
 const TITLES = {
   encoder: "Encoder self-attention",
@@ -21,16 +21,29 @@ const COLOURS = {
   dark: ["#7cb0ee", "#f0a066", "#7fcb98", "#f28d96", "#bba0f2", "#d3b482", "#5fc8d6", "#ee98c7"],
 };
 const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif';
-const FAINTEST = 0.01; // the least share that is drawn when a word is chosen
-const EDGE = 24; // around a picture that is saved
+const FAINTEST = 0.01; // the smallest share that is drawn when a word is chosen
+const EDGE = 24; // margin around a saved picture
 const SVG = "http://www.w3.org/2000/svg";
+
+/** Encoder and decoder may differ in depth, and a model may lack self-attention. */
+function layersOf(kind) {
+  return parts[0].shapes[kind][0];
+}
+
+function headsOf(kind) {
+  return parts[0].shapes[kind][1];
+}
+
+function count(n) {
+  return Array.from({ length: n }, (_, i) => i);
+}
 
 const state = {
   part: 0,
   kind: "cross",
   view: "links",
-  layer: parts[0].layers - 1,
-  heads: new Set(Array.from({ length: parts[0].heads }, (_, head) => head)),
+  layer: layersOf("cross") - 1,
+  heads: new Set(count(headsOf("cross"))),
   average: false,
   words: false,
   selected: null, // a token: {side: "from" or "to", index}
@@ -63,7 +76,7 @@ function ofHead(head) {
   const { from, to } = KINDS[state.kind];
   const part = parts[state.part];
   const [rows, columns] = [part[from].tokens.length, part[to].tokens.length];
-  const start = (state.layer * part.heads + head) * rows * columns;
+  const start = (state.layer * headsOf(state.kind) + head) * rows * columns;
   const weights = weightsOf(state.part, state.kind).subarray(start, start + rows * columns);
   return state.words ? grouped(weights, part[from], part[to]) : weights;
 }
@@ -126,7 +139,7 @@ function mixed(one, other) {
 
 function headNames() {
   const heads = [...state.heads].sort((a, b) => a - b).map((head) => head + 1);
-  if (heads.length === parts[state.part].heads) return "all heads";
+  if (heads.length === headsOf(state.kind)) return "all heads";
   return `${heads.length === 1 ? "head" : "heads"} ${heads.join(", ")}`;
 }
 
@@ -177,7 +190,7 @@ function makeToken(token, box, text, label) {
 }
 
 function makeList(end, tokens) {
-  const label = end === "from" ? "Words that look" : "Words that are looked at";
+  const label = end === "from" ? "Words that attend" : "Words attended to";
   return make("g", { role: "listbox", "aria-label": label }, ...tokens);
 }
 
@@ -518,7 +531,7 @@ function summarise(token) {
 }
 
 function idle() {
-  return state.heads.size ? "Choose a word to see what it looks at." : "No head is chosen: choose one above.";
+  return state.heads.size ? "Choose a word to see what it attends to." : "No head is chosen: choose one above.";
 }
 
 function sentence(token) {
@@ -528,8 +541,8 @@ function sentence(token) {
     .filter((one) => one.share >= FAINTEST)
     .sort((a, b) => b.share - a.share);
   const best = ranked.slice(0, 4).map((one) => `${quoted(one.text)} ${percent(one.share)}`);
-  const verb = token.side === "from" ? "looks at" : "is looked at by";
-  return `${quoted(own[token.index].text)} ${verb} ${best.join(", ") || "nothing to speak of"}.`;
+  const verb = token.side === "from" ? "attends to" : "is attended to by";
+  return `${quoted(own[token.index].text)} ${verb} ${best.join(", ") || "no word by 1 % or more"}.`;
 }
 
 const quoted = (text) => `\u2068“${text}”\u2069`; // isolated, so that a script from right to left stays in place
@@ -559,7 +572,7 @@ picture.addEventListener("pointerover", (event) => {
 picture.addEventListener("pointerout", (event) => {
   if (tokenAt(event) && !tokenAt({ target: event.relatedTarget ?? picture })) point(null);
 });
-// What was pressed counts, whatever is under the finger when it is lifted. Pressed again, a word is let go.
+// A word is chosen where the press begins, wherever it ends. A second press clears the choice.
 let pressed = { token: null, again: false };
 picture.addEventListener("pointerdown", (event) => {
   const element = tokenAt(event);
@@ -631,8 +644,20 @@ function change(changes) {
   draw();
 }
 
+function chooseKind(kind) {
+  const heads = headsOf(kind) === headsOf(state.kind) ? state.heads : new Set(count(headsOf(kind)));
+  change({ kind, heads, layer: Math.min(state.layer, layersOf(kind) - 1) });
+  makeLayers();
+  makeHeads();
+}
+
+function makeLayers() {
+  const choices = count(layersOf(state.kind)).map((layer) => [layer, String(layer + 1)]);
+  makeSegments("layers", choices, state.layer, (layer) => change({ layer }));
+}
+
 function makeHeads() {
-  byId("heads").replaceChildren(...Array.from({ length: parts[0].heads }, (_, head) => {
+  byId("heads").replaceChildren(...count(headsOf(state.kind)).map((head) => {
     const button = Object.assign(document.createElement("button"), { type: "button" });
     const dot = Object.assign(document.createElement("span"), { className: "dot" });
     dot.style.setProperty("--colour", colourOf(head));
@@ -659,26 +684,25 @@ function chooseHeads(heads) {
   draw();
 }
 
-function beginning({ source }) {
+function firstWords({ source }) {
   const text = source.words.filter((_, word) => !source.ends.includes(word)).join(" ");
   return text.length > 32 ? `${[...text].slice(0, 30).join("")}…` : text;
 }
 
 function makeChoices() {
-  const count = (n) => Array.from({ length: n }, (_, i) => [i, String(i + 1)]);
-  const kinds = Object.entries(KINDS).map(([kind, { name }]) => [kind, name]);
-  makeSegments("kinds", kinds, state.kind, (kind) => change({ kind }));
+  const kinds = Object.entries(KINDS).filter(([kind]) => layersOf(kind)).map(([kind, { name }]) => [kind, name]);
+  makeSegments("kinds", kinds, state.kind, chooseKind);
   makeSegments("views", Object.entries(VIEWS), state.view, (view) => change({ view }));
-  makeSegments("layers", count(parts[0].layers), state.layer, (layer) => change({ layer }));
+  makeLayers();
   makeHeads();
-  byId("all").addEventListener("click", () => chooseHeads(count(parts[0].heads).map(([head]) => head)));
+  byId("all").addEventListener("click", () => chooseHeads(count(headsOf(state.kind))));
   byId("none").addEventListener("click", () => chooseHeads([]));
   for (const name of ["average", "words"]) {
     byId(name).checked = state[name];
     byId(name).addEventListener("change", (event) => change({ [name]: event.target.checked }));
   }
   byId("part-choice").hidden = parts.length < 2;
-  byId("part").append(...parts.map((part, place) => new Option(`${place + 1}: ${beginning(part)}`, place)));
+  byId("part").append(...parts.map((part, place) => new Option(`${place + 1}: ${firstWords(part)}`, place)));
   byId("part").addEventListener("change", (event) => change({ part: Number(event.target.value) }));
 }
 
@@ -725,7 +749,7 @@ function savePng() {
 byId("save-svg").addEventListener("click", () => save(standalone(), "svg"));
 byId("save-png").addEventListener("click", savePng);
 
-// Beginning
+// Start
 
 for (const text of document.querySelectorAll("dd")) text.classList.toggle("long", text.textContent.length > 140);
 makeChoices();
@@ -736,7 +760,7 @@ darkness.addEventListener("change", () => {
 });
 let lastWidth = picture.clientWidth;
 new ResizeObserver(() => {
-  if (picture.clientWidth === lastWidth || !picture.clientWidth) return; // in a frame that is hidden it is 0
+  if (picture.clientWidth === lastWidth || !picture.clientWidth) return; // 0 in a hidden frame
   lastWidth = picture.clientWidth;
   draw();
 }).observe(picture);

@@ -1,4 +1,4 @@
-// Shows /openapi.json: every path with what it takes, what it answers, and a command to try it.
+// Shows /openapi.json: every path with its request, its responses, and a command to try it.
 
 const byId = (id) => document.getElementById(id);
 const DEEPEST = 4;
@@ -31,10 +31,10 @@ function boundsOf(given) {
     .filter(([name]) => first(name) !== undefined)
     .map(([name, word]) => `${word} ${first(name)}`);
   const usual = given.default;
-  return [...range, ...(usual === undefined || usual === null ? [] : [`if left out, ${JSON.stringify(usual)}`])];
+  return [...range, ...(usual === undefined || usual === null ? [] : [`default ${JSON.stringify(usual)}`])];
 }
 
-/** The object that a schema holds: itself, what a list is of, or one of its choices. */
+/** Finds the object in a schema: itself, the items of a list, or one of its alternatives. */
 function objectIn(given) {
   const schema = resolved(given);
   if (schema.properties) return schema;
@@ -82,8 +82,8 @@ function makeOperation(path, method, operation) {
   const body = Object.values(operation.requestBody?.content ?? {})[0]?.schema;
   const schema = body ? objectIn(body) : null;
   const inside = make("div", {}, makeCommand(method, path, schema));
-  if (schema) inside.append(make("h4", { textContent: "It takes" }), makeFields(schema));
-  inside.append(make("h4", { textContent: "It answers" }), makeAnswers(operation.responses));
+  if (schema) inside.append(make("h4", { textContent: "Request" }), makeFields(schema));
+  inside.append(make("h4", { textContent: "Responses" }), makeAnswers(operation.responses));
   return make("article", {}, make("details", {},
     make("summary", {},
       make("h3", { textContent: `${method.toUpperCase()} ${path}` }),

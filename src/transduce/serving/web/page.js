@@ -1,11 +1,11 @@
-// A text goes to /v1/stream; its lines come back as JSON objects, one a line, as they are translated.
+// A text is sent to /v1/stream; its lines are received as JSON objects, one a line, as they are translated.
 
 const byId = (id) => document.getElementById(id);
 const [form, text, result, status, fault] = ["form", "text", "result", "status", "fault"].map(byId);
 const N_BEST = 4;
-const LONG = 300; // characters, from which a smaller type is used
+const LONG = 300; // texts of more characters are shown in smaller type
 
-let server = null; // what /v1/models tells
+let server = null; // the response of /v1/models
 let lines = []; // of the last translation: {source, text, alternatives, note, …}
 let asked = null; // the pair of languages of the last translation
 let running = null; // an AbortController while a translation is coming
@@ -38,7 +38,7 @@ async function* translated(question, signal) {
       yield line;
     }
   }
-  if (rest) throw new Error("The server broke off.");
+  if (rest) throw new Error("The connection was closed early.");
 }
 
 async function* pieces(stream) {
@@ -100,7 +100,7 @@ function end(said) {
   result.setAttribute("aria-busy", "false");
   status.textContent = said;
   byId("stop").hidden = true;
-  byId("copy").hidden = !lines.length || !navigator.clipboard; // it is only where the address is safe
+  byId("copy").hidden = !lines.length || !navigator.clipboard; // it exists only over HTTPS and on localhost
   showInside();
 }
 
@@ -151,7 +151,7 @@ function look() {
   byId("ask").submit();
 }
 
-// Beginning
+// Start
 
 function count() {
   const letters = [...text.value].length;
@@ -159,7 +159,7 @@ function count() {
   document.body.classList.toggle("long", letters > LONG);
 }
 
-async function meet() {
+async function loadModels() {
   const response = await fetch("/v1/models");
   if (!response.ok) throw await problemOf(response);
   server = await response.json();
@@ -190,4 +190,4 @@ byId("look").addEventListener("click", look);
 byId("close").addEventListener("click", () => byId("attention").close());
 byId("attention").addEventListener("close", () => { byId("frame").contentWindow.location.replace("about:blank"); });
 count();
-meet().catch((problem) => complain(problem.message));
+loadModels().catch((problem) => complain(problem.message));

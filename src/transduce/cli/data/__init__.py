@@ -1,0 +1,1 @@
+"""`transduce data`: check, download and generate corpora."""

@@ -1,0 +1,88 @@
+"""`transduce data check`: which pairs of a corpus cleaning would drop."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from transduce.cli.terminal.options import FieldsOption
+
+if TYPE_CHECKING:
+    from transduce.data.cleaning import CleaningReport
+
+
+def check_corpus(
+    src: Annotated[
+        Path,
+        typer.Argument(
+            metavar="SRC", help="Source text; or a .tsv or .jsonl with both sides, without TGT."
+        ),
+    ],
+    tgt: Annotated[
+        Path | None,
+        typer.Argument(metavar="[TGT]", help="Target text, line by line the translation of SRC."),
+    ] = None,
+    fields: FieldsOption = "src,tgt",
+    held_out: Annotated[
+        list[Path] | None,
+        typer.Option("--held-out", metavar="FILE", help="Text never to train on."),
+    ] = None,
+) -> None:
+    """Read a whole corpus and show what cleaning would drop, with examples."""
+    from rich.console import Console
+    from rich.progress import track
+
+    from transduce.data.cleaning import CleaningReport, clean
+    from transduce.data.corpus import (
+        count_pairs,
+        read_pairs,
+        read_sentences,
+        source_of,
+        text_or_corpus,
+    )
+
+    source = source_of(src, tgt, fields=fields)
+    held = [text_or_corpus(path, fields=fields) for path in held_out or []]
+    hidden = [text for one in held for text in read_sentences(one)]
+    total = count_pairs(source)
+    report = CleaningReport()
+    console = Console(stderr=True)
+    pairs = track(
+        read_pairs(source),
+        "checking",
+        total,
+        console=console,
+        transient=True,
+        disable=not console.is_terminal,
+    )
+    for _ in clean(pairs, report, held_out=hidden):
+        pass
+    _show(report)
+
+
+def _show(report: "CleaningReport") -> None:
+    from rich.box import SIMPLE_HEAD
+    from rich.console import Console
+    from rich.table import Table
+
+    from transduce.data.cleaning import FILTERS
+
+    table = Table("", box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    table.add_column("pairs", justify="right")
+    table.add_column("share", justify="right")
+    rows = [("read", report.pairs)]
+    rows += [(f"dropped: {fault}", report.dropped[fault]) for fault in FILTERS]
+    for name, count in [*rows, ("kept", report.kept)]:
+        table.add_row(name, f"{count:,}", f"{count / report.pairs:.2%}")
+    console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
+    console.print(table)
+    for fault in FILTERS:
+        for number, pair in report.examples.get(fault, []):
+            console.print(f"\n{fault}, pair {number:,}:")
+            console.print(f"  {_shortened(pair.src)}\n  {_shortened(pair.tgt)}")
+
+
+def _shortened(text: str) -> str:
+    """Shorten a text to one line of a terminal, with unprintable characters escaped."""
+    printable = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
+    return printable if len(printable) <= 76 else printable[:75] + "…"

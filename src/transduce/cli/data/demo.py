@@ -1,0 +1,44 @@
+"""`transduce data demo`: the built-in corpus as text files."""
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+if TYPE_CHECKING:
+    from transduce.data.corpus import Pair
+
+DEV, TEST = 200, 500
+SHOWN = 3
+"""Pairs that are printed as examples."""
+
+
+def write_demo(
+    to: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the files.")],
+    pairs: Annotated[int, typer.Option(min=1, help="Sentence pairs for training.")] = 60_000,
+) -> None:
+    """Write the built-in English-German corpus: train, dev and test, as .en and .de."""
+    write_text(to, train=pairs, dev=DEV, test=TEST)
+    typer.echo(f"in {to}: train.en, train.de, dev.en, dev.de, test.en, test.de")
+
+
+def write_text(folder: Path, *, train: int, dev: int, test: int) -> "Sequence[Pair]":
+    """Write the corpus to files and print some of it; return the test set."""
+    from transduce.cli.terminal.text_output import text_output
+    from transduce.files.errors import reporting_write_errors
+    from transduce.grammar import split
+
+    with reporting_write_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    corpus = split(train=train, dev=dev, test=test)
+    parts = {"train": corpus.train, "dev": corpus.dev, "test": corpus.test}
+    for name, pairs in parts.items():
+        for side, language in enumerate(("en", "de")):
+            with text_output(folder / f"{name}.{language}") as write:
+                for pair in pairs:
+                    write(pair[side])
+    typer.echo(f"{train:,} pairs for training, {dev} for development, {test} for testing, such as")
+    for pair in corpus.test[:SHOWN]:
+        typer.echo(f"  {pair.src}\n  {pair.tgt}")
+    return corpus.test

@@ -1,0 +1,47 @@
+"""Output lines: to standard output as they are written, or to a file that is complete or absent."""
+
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from transduce.errors import InputError
+from transduce.files.atomic import atomic_file
+from transduce.files.errors import reporting_write_errors
+
+Write = Callable[[str], None]
+"""Writes one line and ends it."""
+
+
+@contextmanager
+def text_output(path: Path | None) -> Iterator[Write]:
+    """Give a function that writes lines as UTF-8 to a file, or to standard output."""
+    if path is None:
+        yield _to_standard_output
+        return
+    with reporting_write_errors(path), _opened(path) as stream:
+        yield lambda line: _write(stream, line)
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[BinaryIO]:
+    """Open a file that replaces the old one when everything is written."""
+    if path.exists() and not path.is_file():  # a device or a pipe is not replaced
+        with path.open("wb") as stream:
+            yield stream
+        return
+    # A link stays: the file that it points to is replaced.
+    with atomic_file(path.resolve()) as making, making.open("wb") as stream:
+        yield stream
+
+
+def _to_standard_output(line: str) -> None:
+    if sys.stdout is None:
+        raise InputError("standard output is closed: name a file with --out")
+    _write(sys.stdout.buffer, line)
+    sys.stdout.buffer.flush()
+
+
+def _write(stream: BinaryIO, line: str) -> None:
+    stream.write(line.encode() + b"\n")

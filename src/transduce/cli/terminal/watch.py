@@ -1,0 +1,199 @@
+"""A training run on the terminal: its display, its curves, and Ctrl-C as a request to stop."""
+
+import os
+import signal
+import time
+import warnings
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import typer
+
+if TYPE_CHECKING:
+    from types import FrameType
+
+    from transduce.cli.terminal.train_display import Display
+    from transduce.config.schema import Config
+    from transduce.training.distributed import ProcessRank
+    from transduce.training.loop import TrainingOutcome
+    from transduce.training.progress import Preparing, Settled, Translated
+    from transduce.training.run.events import Event
+
+    OnTranslated = Callable[[Display, Translated], None]
+    AnyEvent = Event | Preparing | Settled | Translated
+
+CURVES_EVERY_S = 60
+
+
+@contextmanager
+def watching(on_translated: "OnTranslated | None" = None) -> "Iterator[Watch]":
+    """Show a training run, and treat Ctrl-C as a request to stop.
+
+    `on_translated` may show translations of the development set at each score. If a signal was
+    caught, the command ends with its exit code.
+    """
+    from transduce.cli.terminal.train_display import Display
+    from transduce.hardware.allocator import keep_freed_memory
+
+    keep_freed_memory()
+    # Advice of torch's compiler: precision is a setting of ours, the other is about torch's code.
+    warnings.filterwarnings("ignore", message="TensorFloat32 tensor cores")
+    warnings.filterwarnings("ignore", message="The .grad attribute of a Tensor that is not a leaf")
+    process = _process_rank()
+    with ExitStack() as stack:
+        display = stack.enter_context(Display()) if process.rank == 0 else None
+        watch = Watch(display, stack, process, on_translated)
+        yield watch
+    if watch.caught:
+        raise typer.Exit(128 + watch.caught)
+
+
+def _process_rank() -> "ProcessRank":
+    from transduce.training.distributed import ProcessRank
+
+    return ProcessRank(
+        rank=int(os.environ.get("RANK", "0")),  # noqa: TID251 - set by torchrun
+        world=int(os.environ.get("WORLD_SIZE", "1")),  # noqa: TID251
+        local_rank=int(os.environ.get("LOCAL_RANK", "0")),  # noqa: TID251
+        address=os.environ.get("MASTER_ADDR", "localhost"),  # noqa: TID251
+        port=int(os.environ.get("MASTER_PORT", "0")),  # noqa: TID251
+    )
+
+
+class Watch:
+    """Shows the events of a run and draws its curves; only the first process has a display.
+
+    From `Settled` on, Ctrl-C, SIGTERM or a closed terminal ask the run to stop; a second signal
+    ends it at once. Signals that the process was started to ignore, as with `nohup`, stay ignored.
+    """
+
+    def __init__(
+        self,
+        display: "Display | None",
+        stack: ExitStack,
+        process: "ProcessRank",
+        on_translated: "OnTranslated | None",
+    ) -> None:
+        self.process = process
+        self.caught = 0  # the number of the signal; 0: none
+        self._display = display
+        self._stack = stack
+        self._on_translated = on_translated
+        self._translated: Translated | None = None
+        self._listeners: list[Callable[[Event], None]] = [display] if display else []
+        self._phases: dict[str, tuple[ExitStack, Callable[[int, int], None]]] = {}
+        self._folder: Path | None = None
+        self._drawn_at = 0.0
+
+    @property
+    def is_first_attempt(self) -> bool:
+        """False if torchrun has restarted the processes: the run in the folder is then this one."""
+        return os.environ.get("TORCHELASTIC_RESTART_COUNT", "0") == "0"  # noqa: TID251
+
+    def should_stop(self) -> bool:
+        """Whether a signal asked the run to stop."""
+        return bool(self.caught)
+
+    def report_outcome(self, outcome: "TrainingOutcome") -> None:
+        """Say how the call ended if no event has said it."""
+        if self._display and outcome.reason is None:
+            self._display.show_last_step()
+            self._display.say("Stopped. The same command resumes from here.")
+        elif self._display and not outcome.made_steps:
+            self._display.say(f"The run in {outcome.folder} is finished: nothing is left to do.")
+
+    def __call__(self, event: "AnyEvent") -> None:
+        """Show an event."""
+        from transduce.training.progress import Preparing, Settled, Translated
+
+        match event:
+            case Settled():
+                self._stack.enter_context(self._catching_signals())
+                self._show_settings(event)
+            case Preparing():
+                self._show_preparation(event)
+            case Translated():
+                self._translated = event  # shown after its score
+            case _:
+                self._report(event)
+
+    def _show_preparation(self, event: "Preparing") -> None:
+        if self._display is None:
+            return
+        if event.name not in self._phases:
+            shown = ExitStack()
+            self._phases[event.name] = shown, shown.enter_context(self._display.phase(event.name))
+        shown, progress = self._phases[event.name]
+        progress(event.done, event.total)
+        if event.is_over:
+            del self._phases[event.name]
+            shown.close()
+
+    def _show_settings(self, event: "Settled") -> None:
+        """Show what was chosen, and continue the curves after the steps already made."""
+        from transduce.analysis import curves, tensorboard
+        from transduce.training.run.folder import EVENTS
+
+        if self._display is None:
+            return
+        for line in _summary(event.config):
+            self._display.say(line)
+        if tensorboard.available():
+            points = tensorboard.EventFiles(event.folder / EVENTS, event.step)
+            self._listeners.append(self._stack.enter_context(points))
+        if curves.available():
+            self._folder = event.folder
+        else:
+            self._display.say("Install 'transduce[plot]' for curves.png and TensorBoard.")
+
+    def _report(self, event: "Event") -> None:
+        """Pass an event to the listeners; at a score, draw the curves again."""
+        from transduce.analysis.curves import draw_curves
+        from transduce.training.run.events import Finished, Scored
+        from transduce.training.run.folder import CURVES, JOURNAL
+        from transduce.training.run.journal import read_journal
+
+        for listener in self._listeners:
+            listener(event)
+        if isinstance(event, Scored) and self._display and self._translated and self._on_translated:
+            self._on_translated(self._display, self._translated)
+        now = time.monotonic()
+        is_due = isinstance(event, Scored) and now - self._drawn_at > CURVES_EVERY_S
+        if self._folder and (is_due or isinstance(event, Finished)):
+            self._drawn_at = now
+            draw_curves(read_journal(self._folder / JOURNAL), self._folder / CURVES)
+
+    @contextmanager
+    def _catching_signals(self) -> Iterator[None]:
+        def catch(number: int, _frame: "FrameType | None") -> None:
+            if self.caught:
+                raise KeyboardInterrupt
+            self.caught = number
+
+        wanted = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+        caught = [number for number in wanted if signal.getsignal(number) != signal.SIG_IGN]
+        before = {number: signal.signal(number, catch) for number in caught}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+
+
+def _summary(config: "Config") -> "Iterator[str]":
+    """Describe the run in a few lines."""
+    m, t, r = config.model, config.training, config.run
+    yield f"model: {m.summary()}"
+    yield (
+        f"batches: {t.batch_tokens:,} tokens per side, {m.vocab_size:,} subwords "
+        f"({config.data.subwords}), label smoothing {t.eps_ls}, seed {r.seed}"
+    )
+    rate = f", peak {t.learning_rate:g}" if t.learning_rate else ""
+    yield f"learning rate: schedule {t.schedule}, warm-up {t.warmup_steps:,} steps{rate}"
+    ends = [f"{t.steps:,} steps"]
+    ends += [f"{t.epochs:g} epochs"] if t.epochs else []
+    ends += [f"{t.minutes:g} minutes"] if t.minutes else []
+    ends += [f"{t.patience} scores without improvement"] if t.patience else []
+    yield f"ends after {' or '.join(ends)}; scores and saves every {r.checkpoint_steps:,} steps"

@@ -1,0 +1,223 @@
+"""From text to token ids: development set, subwords and stores, each made once.
+
+Everything is kept in a cache folder, under a name that is a digest of all that determines its
+content, and is complete or absent. Several processes may ask at once: one works, the others wait.
+"""
+
+import math
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from transduce.config.schema import DataConfig
+from transduce.data.cleaning import DEFAULT_RULES, Rules, advice_on_dropped, describe_dropped
+from transduce.data.corpus import Pair, Source, count_pairs, read_pairs, source_of, text_or_corpus
+from transduce.data.development_set import hold_out_development_set
+from transduce.data.encoding import TargetForm
+from transduce.data.store import Store, StoreSpec, identity_digest, open_or_build
+from transduce.data.subwords import learn_subwords
+from transduce.errors import ConfigError, InputError
+from transduce.files.digests import Digests, JsonMemory
+from transduce.files.errors import reporting_write_errors
+from transduce.files.locks import locked
+from transduce.text.tokenizer import Tokenizer
+
+Phase = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
+"""Announces a phase of the work; its context gives a function that reports (done, total)."""
+
+
+@dataclass(frozen=True)
+class Corpora:
+    """The training corpora and the development set, as text."""
+
+    sources: tuple[Source, ...]
+    pairs: int  # of all sources
+    dev: tuple[Source, ...]
+    held_out: tuple[Path | Source, ...]  # texts whose sentences must not be trained on
+    rules: Rules | None  # None: no cleaning
+
+
+@dataclass(frozen=True)
+class Prepared:
+    """The training corpora and the development set, encoded."""
+
+    tokenizer: Tokenizer
+    train: Store
+    dev: Store
+    dev_pairs: list[Pair]
+    tokenizer_file: Path
+    digests: dict[str, str]  # of every file that was read, by its name
+
+    def some_dev_pairs(self, count: int) -> list[Pair]:
+        """Return `count` pairs, or all, spread evenly over the development set."""
+        taken = min(count, len(self.dev_pairs))
+        return [self.dev_pairs[place * len(self.dev_pairs) // taken] for place in range(taken)]
+
+
+def find_corpora(config: DataConfig, cache: Path, *, seed: int, phase: Phase) -> Corpora:
+    """Check and count the training pairs, and hold out a development set if none is given."""
+    sources, dev, is_plain = _train_sources(config), _dev_sources(config), _is_plain(config)
+    texts = tuple(text_or_corpus(Path(name), fields=config.fields) for name in config.held_out)
+    rules = DEFAULT_RULES if config.clean else None
+    with phase("counting pairs"):
+        pairs = _count_once(StoreSpec(sources, None, None, (*texts, *dev)), cache)
+        if not dev:
+            spec = StoreSpec(sources, None, rules, texts, is_plain)
+            with _cache_locked(cache):
+                dev = (
+                    hold_out_development_set(
+                        spec, cache, pairs=pairs, max_count=config.dev_pairs, seed=seed
+                    ),
+                )
+    return Corpora(sources, pairs, dev, (*texts, *dev), rules)
+
+
+def prepare(
+    config: DataConfig,
+    corpora: Corpora,
+    cache: Path,
+    *,
+    vocab_size: int,
+    processes: int,
+    phase: Phase,
+    target_form: TargetForm | None = None,
+) -> Prepared:
+    """Learn the subwords, unless a tokenizer is given, and encode everything.
+
+    With a `target_form`, target text is learned and encoded in that form.
+    """
+    sources, rules, held_out = corpora.sources, corpora.rules, corpora.held_out
+    with _cache_locked(cache):
+        if config.tokenizer is not None:
+            path = Path(config.tokenizer)
+        else:
+            with phase("learning subwords"):
+                path = learn_subwords(
+                    StoreSpec(
+                        sources, None, rules, held_out, config.punctuation == "plain", target_form
+                    ),
+                    cache,
+                    pairs=corpora.pairs,
+                    kind=config.subwords,
+                    vocab_size=vocab_size,
+                )
+        tokenizer = Tokenizer.load(path)
+        is_plain = tokenizer.has_plain_punctuation
+        spec = StoreSpec(sources, path, rules, held_out, is_plain, target_form)
+        with phase("encoding") as progress:
+            train = open_or_build(
+                spec, cache, pairs=corpora.pairs, processes=processes, progress=progress
+            )
+        dev_spec = StoreSpec(corpora.dev, path, None, target_form=target_form)
+        dev = open_or_build(dev_spec, cache, processes=1)
+    _check_not_empty(train)
+    known = Digests(cache)
+    return Prepared(
+        tokenizer,
+        train,
+        dev,
+        [pair for source in corpora.dev for pair in read_pairs(source)],
+        tokenizer_file=path,
+        digests={str(file): known.of(file) for file in [*spec.inputs(), path]},
+    )
+
+
+def _check_not_empty(train: Store) -> None:
+    if len(train) == 0:
+        dropped = train.manifest["dropped"]
+        raise InputError(
+            f"no pair is left to train on: all {train.manifest['read']:,} were dropped "
+            f"({describe_dropped(dropped)}); {advice_on_dropped(dropped)}"
+        )
+
+
+def _train_sources(config: DataConfig) -> tuple[Source, ...]:
+    if not config.src:
+        raise ConfigError("no training text: give --src and --tgt, or data.src and data.tgt")
+    if config.weights and len(config.weights) != len(config.src):
+        raise ConfigError(
+            f"data.weights has {len(config.weights)} numbers for {len(config.src)} corpora"
+        )
+    if not all(0 <= weight < math.inf for weight in config.weights) or (
+        config.weights and not any(config.weights)
+    ):
+        raise ConfigError(
+            f"data.weights={list(config.weights)}: none may be below 0 or infinite, and one must "
+            "be above 0"
+        )
+    return _paired(config.src, config.tgt, prefix="data.", fields=config.fields)
+
+
+def _dev_sources(config: DataConfig) -> tuple[Source, ...]:
+    if config.dev_tgt and not config.dev_src:
+        raise ConfigError("data.dev_tgt is given without data.dev_src")
+    return _paired(config.dev_src, config.dev_tgt, prefix="data.dev_", fields=config.fields)
+
+
+def _paired(
+    sources: Sequence[str], targets: Sequence[str], *, prefix: str, fields: str
+) -> tuple[Source, ...]:
+    """Pair source and target files in order; their settings are named `prefix`src and tgt."""
+    if targets and len(targets) != len(sources):
+        raise ConfigError(
+            f"{prefix}src names {len(sources)} files but {prefix}tgt {len(targets)}: "
+            "give one target file for each source file"
+        )
+    return tuple(
+        source_of(Path(src), Path(tgt) if tgt else None, fields=fields)
+        for src, tgt in zip(sources, targets or [""] * len(sources), strict=True)
+    )
+
+
+def _is_plain(config: DataConfig) -> bool:
+    """Whether the model sees plain punctuation; a given tokenizer decides."""
+    if config.tokenizer is None:
+        return config.punctuation == "plain"
+    is_plain = Tokenizer.load(Path(config.tokenizer)).has_plain_punctuation
+    found = "plain" if is_plain else "kept"
+    if config.punctuation not in ("auto", found):
+        raise ConfigError(
+            f"data.punctuation={config.punctuation}, but in {config.tokenizer} it is {found}: "
+            "leave the setting out"
+        )
+    return is_plain
+
+
+def _count_once(spec: StoreSpec, cache: Path) -> int:
+    """Check all files and count the training pairs, once for as long as the files stay the same.
+
+    Everything is read before anything is written, so that a misspelt name leaves no folder.
+    """
+    memory = JsonMemory(cache / "surveys.json")
+    known = memory.recall()
+    if known and all(os.path.isfile(path) for path in spec.inputs()):  # noqa: PTH113
+        pairs = known.get(identity_digest(spec.identity(cache)))
+        if isinstance(pairs, int):
+            return pairs
+    before = _modification_stamps(spec)
+    pairs = sum(map(count_pairs, spec.sources))
+    for text in spec.held_out:
+        count_pairs(text)
+    with _cache_locked(cache):
+        digest = identity_digest(spec.identity(cache))
+        if _modification_stamps(spec) == before:  # else the digest may be of another text
+            memory.remember({digest: pairs})
+    return pairs
+
+
+def _modification_stamps(spec: StoreSpec) -> list[tuple[int, int]]:
+    states = [path.stat() for path in spec.inputs() if os.path.isfile(path)]  # noqa: PTH113
+    return [(state.st_size, state.st_mtime_ns) for state in states]
+
+
+@contextmanager
+def _cache_locked(cache: Path) -> Iterator[None]:
+    """Let one process at a time work in a cache; the next one finds what it has made."""
+    lock = cache / "lock"
+    with reporting_write_errors(cache):
+        cache.mkdir(parents=True, exist_ok=True)
+        lock.touch()
+    with locked(lock):
+        yield

@@ -1,0 +1,1 @@
+"""Public corpora by name: which there are, and how they are downloaded, checked and unpacked."""

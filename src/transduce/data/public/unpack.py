@@ -1,0 +1,191 @@
+"""Unpacking archives without trusting their content."""
+
+import gzip
+import hashlib
+import html
+import math
+import posixpath
+import re
+import tarfile
+from codecs import getincrementaldecoder
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path, PureWindowsPath
+from typing import IO, cast
+
+from transduce.data.public.integrity import CHUNK_BYTES, RejectedFileError, rejecting_damage
+from transduce.data.public.progress import FileProgress, OnProgress
+from transduce.files.atomic import atomic_file
+from transduce.files.errors import reporting_write_errors
+
+HEADER_BYTES = 1 << 20  # tarfile reads a member's headers into memory, whatever size they claim
+MAX_MEMBERS = 100_000  # tarfile keeps every member it has seen in memory
+MAX_SEGMENT_CHARS = 1 << 16
+
+
+def unpack(archive: Path, targets: Mapping[str, Path], *, report: OnProgress) -> dict[Path, str]:
+    """Write some members of a .tar, .tgz or .gz as plain text; return the sha256 of each file.
+
+    A member that ends in .gz is decompressed; one in .sgm becomes one line per segment. The single
+    member of a .gz has the archive's own name. All files are written, or none.
+    """
+    with rejecting_damage(archive):
+        if not archive.stat().st_size:
+            raise EOFError("it is empty")
+        if not _is_gzip_only(archive):
+            _check_members(archive, targets, report)
+    with ExitStack() as stack:  # renames the files, in the end, if nothing was raised
+        return _write_members(archive, targets, stack=stack, report=report)
+
+
+def segments(stream: IO[bytes]) -> Iterator[str]:
+    """Yield the text of each <seg> of a WMT test set as one line, with entities decoded."""
+    text, count = "", 0
+    decoder = getincrementaldecoder("utf-8")()  # a long line may be cut within a character
+    while line := stream.readline(MAX_SEGMENT_CHARS):
+        text += decoder.decode(line)
+        while found := re.search(r"<seg\b[^>]*>(.*?)</seg>", text, re.DOTALL | re.IGNORECASE):
+            yield _one_line(found[1])
+            text, count = text[found.end() :], count + 1
+        if "<seg" not in text.lower():
+            text = text[-3:]  # the start of a tag that was cut
+        if len(text) > MAX_SEGMENT_CHARS:
+            break
+    if "<seg" in text.lower() or not count:
+        raise ValueError("it has no <seg>, or one without an end")
+
+
+def _is_gzip_only(archive: Path) -> bool:
+    return archive.suffix == ".gz" and not archive.stem.endswith(".tar")
+
+
+def _write_members(
+    archive: Path, targets: Mapping[str, Path], *, stack: ExitStack, report: OnProgress
+) -> dict[Path, str]:
+    """Write members to temporary files that the stack renames; return the sha256 of each."""
+    total = archive.stat().st_size
+    files: dict[Path, Path] = {}
+    sums: dict[Path, str] = {}
+    for name, stream, position in _members(archive, targets):
+        target, state = targets[name], hashlib.sha256()
+        if target not in files:  # of a member that is there twice, the last one counts
+            stack.enter_context(reporting_write_errors(target))
+            files[target] = stack.enter_context(atomic_file(target))
+        with files[target].open("wb") as file:
+            for chunk in _chunks(stream, name, archive):
+                file.write(chunk)
+                state.update(chunk)
+                report(FileProgress("unpack", archive.name, position(), total))
+        sums[target] = state.hexdigest()
+    report(FileProgress("unpack", archive.name, total, total, finished=True))
+    return sums
+
+
+class _TarBytes:
+    """The decompressed bytes of a tar archive, with a limit on how many may be read."""
+
+    def __init__(self, file: IO[bytes], *, compressed: bool) -> None:
+        self._bytes = gzip.GzipFile(fileobj=file) if compressed else file
+        self.allowed: float = HEADER_BYTES
+
+    def read(self, size: int) -> bytes:
+        self.allowed -= size
+        if self.allowed < 0:
+            raise tarfile.ReadError("a member's headers are too long")
+        return self._bytes.read(size)
+
+
+@contextmanager
+def _open_tar(archive: Path) -> Iterator[tuple[tarfile.TarFile, _TarBytes, Callable[[], int]]]:
+    """Read a tar from front to back, up to the checksum that gzip has at its very end."""
+    with archive.open("rb") as file:
+        content = _TarBytes(file, compressed=archive.suffix != ".tar")
+        with tarfile.open(fileobj=cast(IO[bytes], content), mode="r|") as tar:
+            yield tar, content, file.tell
+        content.allowed = math.inf
+        while content.read(CHUNK_BYTES):
+            pass
+
+
+def _check_members(archive: Path, wanted: Mapping[str, Path], report: OnProgress) -> None:
+    """Refuse the whole archive for one bad member, before anything is written."""
+    missing, total = set(wanted), archive.stat().st_size
+    with _open_tar(archive) as (tar, content, position):
+        for count, member in enumerate(tar):
+            reason = _reason_to_refuse(member, archive.parent)
+            if _name(member) in wanted and not member.isreg():
+                reason = reason or "is not a plain file"
+            if reason or count >= MAX_MEMBERS:
+                reason = reason or f"is one of more than {MAX_MEMBERS:,}"
+                raise RejectedFileError(f"{archive.name} is refused: {member.name!r} {reason}")
+            missing.discard(_name(member))
+            content.allowed = HEADER_BYTES + member.size
+            report(FileProgress("check", archive.name, position(), total))
+    if missing:
+        raise RejectedFileError(f"{archive.name} has no member {min(missing)!r}")
+    report(FileProgress("check", archive.name, total, total, finished=True))
+
+
+def _reason_to_refuse(member: tarfile.TarInfo, folder: Path) -> str:
+    """Say what is wrong with a member, if anything; its name is never used as a path anyway."""
+    if _leads_outside(member.name):
+        return "would be written outside the folder"
+    if member.issym() or member.islnk():
+        # A symbolic link is relative to its own folder, a hard link to the top of the archive.
+        base = posixpath.dirname(member.name) if member.issym() else ""
+        if _leads_outside(posixpath.join(base, member.linkname)):
+            return "is a link that leads outside the folder"
+    elif not (member.isreg() or member.isdir()):
+        return "is a device or a pipe"
+    if hasattr(tarfile, "data_filter"):  # from Python 3.11.4 on: a second check
+        try:
+            tarfile.data_filter(member, str(folder))
+        except tarfile.FilterError as fault:
+            return f"is not safe ({fault})"
+    return ""
+
+
+def _leads_outside(name: str) -> bool:
+    """Whether a path leaves its folder, read as Windows does: drives and both kinds of slash."""
+    path = PureWindowsPath(posixpath.normpath(name.replace("\\", "/")))
+    return bool(path.anchor) or ".." in path.parts
+
+
+def _name(member: tarfile.TarInfo) -> str:
+    return member.name.removeprefix("./")
+
+
+def _members(
+    archive: Path, wanted: Mapping[str, Path]
+) -> Iterator[tuple[str, IO[bytes], Callable[[], int]]]:
+    """Yield name, content and position in the archive of each wanted member."""
+    with rejecting_damage(archive):
+        if _is_gzip_only(archive):
+            with archive.open("rb") as file:
+                yield archive.name, file, file.tell
+            return
+        with _open_tar(archive) as (tar, content, position):
+            content.allowed = math.inf  # its headers have been checked
+            for member in tar:
+                stream = tar.extractfile(member) if _name(member) in wanted else None
+                if stream is not None:
+                    yield _name(member), stream, position
+
+
+def _chunks(stream: IO[bytes], name: str, archive: Path) -> Iterator[bytes]:
+    """Yield a member's text in chunks."""
+    with rejecting_damage(archive):
+        if name.endswith(".gz"):
+            stream = cast(IO[bytes], gzip.GzipFile(fileobj=stream))
+        if name.removesuffix(".gz").endswith(".sgm"):
+            yield from (f"{segment}\n".encode() for segment in segments(stream))
+        else:
+            while chunk := stream.read(CHUNK_BYTES):
+                yield chunk
+
+
+def _one_line(text: str) -> str:
+    # Only entities with a semicolon: html.unescape alone would turn the "&not" of "R&notes" to "¬".
+    # Only ASCII spaces are trimmed: a no-break space is part of a French sentence.
+    text = re.sub(r"&#?\w+;", lambda entity: html.unescape(entity[0]), text)
+    return re.sub(r"[ \t]*[\r\n]+[ \t]*", " ", text.strip(" \t\r\n"))

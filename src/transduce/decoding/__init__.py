@@ -1,1 +1,0 @@
-"""Search (§6.1): from a source to the translation that the model finds best."""

@@ -1,0 +1,25 @@
+"""Which formats can express a model: the model itself says so."""
+
+from typing import Literal, TypeGuard
+
+import torch
+
+from transduce.config.schema import ModelConfig
+from transduce.models.build import assemble
+from transduce.models.transformer.model import Transformer
+from transduce.models.transformer.settings import TransformerConfig
+
+Format = Literal["ctranslate2", "huggingface"]
+
+
+def is_exportable(config: ModelConfig, to: Format) -> TypeGuard[TransformerConfig]:
+    """Return whether the kind of model can be exported to a format.
+
+    Both formats hold Transformers alone. A kind derived from the Transformer is asked too: it may
+    compute something that they lack.
+    """
+    if not isinstance(config, TransformerConfig):
+        return False
+    with torch.device("meta"):  # it is asked before its weights are loaded
+        model = assemble(config)
+    return isinstance(model, Transformer) and to in model.abilities.exports

@@ -1,0 +1,1 @@
+"""Random choices of the parts of a sentence."""

@@ -1,0 +1,1 @@
+"""Sentence patterns of the demo corpus."""

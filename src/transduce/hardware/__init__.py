@@ -1,0 +1,1 @@
+"""Devices, the allocator and CUDA graphs."""

@@ -1,0 +1,89 @@
+"""Attention weights of a source and its translation, by layer and head, with their tokens."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from transduce.errors import InputError
+from transduce.models.base import Seq2Seq
+from transduce.models.folder import LoadedModel
+from transduce.text.special_ids import BOS_ID, EOS_ID
+from transduce.text.tokenizer import Tokenizer
+
+
+@dataclass(frozen=True)
+class Attention:
+    """The weights of all N layers and h heads, with the tokens of their rows and columns.
+
+    A row is how one position distributes its attention; it sums to 1. The decoder's row t belongs
+    to the step that chose `target[t]`, which attends to the tokens before it, `read[: t + 1]`.
+    """
+
+    source: tuple[str, ...]  # S tokens, the last is EOS
+    read: tuple[str, ...]  # T tokens, the first is BOS: the target shifted right
+    target: tuple[str, ...]  # T tokens
+    encoder: NDArray[np.float32]  # [N, h, S, S]
+    decoder: NDArray[np.float32]  # [N, h, T, T]
+    cross: NDArray[np.float32]  # [N, h, T, S]
+    are_bytes: bool = True  # characters of tokens stand for bytes, as in our subwords
+
+
+def attention_of(
+    model: Seq2Seq, tokenizer: Tokenizer, src_ids: Sequence[int], tgt_ids: Sequence[int]
+) -> Attention:
+    """Return a model's attention for a source, given without EOS, and a translation.
+
+    The translation ends with EOS, unless it was cut off.
+    """
+    src, tgt = [*src_ids, EOS_ID], [BOS_ID, *tgt_ids]
+    device = model.projection.device
+
+    def weights(maps: Tensor) -> NDArray[np.float32]:
+        found: NDArray[np.float32] = maps[:, 0].float().cpu().numpy()
+        return found
+
+    with torch.inference_mode():
+        maps = model.attention_maps(
+            torch.tensor([src], device=device), torch.tensor([tgt[:-1]], device=device)
+        )
+    return Attention(
+        source=tuple(tokenizer.tokens(src)),
+        read=tuple(tokenizer.tokens(tgt[:-1])),
+        target=tuple(tokenizer.tokens(tgt[1:])),
+        encoder=weights(maps.encoder),
+        decoder=weights(maps.decoder),
+        cross=weights(maps.cross),
+        are_bytes=bool(tokenizer.encode_batch([" "])[0]),  # others drop a lone space
+    )
+
+
+def attention_between(loaded: LoadedModel, source: str, translation: str) -> Attention:
+    """Return a model's attention for a source and any translation of it."""
+    tokenizer = loaded.tokenizer
+    src = _encode(loaded, tokenizer.encode_batch, "source", source)
+    tgt = _encode(loaded, tokenizer.encode_targets, "translation", translation)
+    return attention_of(loaded.model, loaded.tokenizer, src, [*tgt, EOS_ID])
+
+
+def _encode(
+    loaded: LoadedModel, encode: Callable[[list[str]], list[list[int]]], name: str, text: str
+) -> list[int]:
+    """Encode a text; refuse an empty one, and one that is too long for the model."""
+    try:
+        text.encode()
+    except UnicodeEncodeError as half:
+        raise InputError(f"the {name} has half of a surrogate pair") from half
+    [ids] = encode([" ".join(text.split())])
+    longest = loaded.config.model.max_length
+    if not ids:
+        raise InputError(f"the {name} is empty: there is no attention to show")
+    if longest is not None and len(ids) >= longest:  # EOS takes a position too
+        raise InputError(
+            f"the {name} has {len(ids) + 1:,} tokens with EOS, but the model has "
+            f"{longest:,} positions; shorten it"
+        )
+    return ids

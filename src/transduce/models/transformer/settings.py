@@ -1,0 +1,132 @@
+"""The Transformer's settings, the columns of Table 3."""
+
+from typing import Annotated, Any, Literal, Self
+
+from pydantic import Field, model_validator
+
+from transduce.config.schema import Count, ModelConfig, Probability
+
+Depth = Annotated[int, Field(ge=1, le=1_000)]
+"""Layers of a stack, bounded so that a hostile settings file cannot ask for millions."""
+
+
+def _n_layers(section: dict[str, Any]) -> int:
+    n_layers: int = section["n_layers"]
+    return n_layers
+
+
+def _per_head(section: dict[str, Any]) -> int:
+    width: int = section["d_model"] // section["h"]
+    return width
+
+
+class TransformerConfig(ModelConfig):
+    """The model of §3; with the training section, the columns of Table 3."""
+
+    kind: Literal["transformer"] = Field(
+        default="transformer", description="the architecture: transformer (§3)"
+    )
+    n_layers: Depth = Field(
+        default=6, description="N: encoder layers, and as many decoder layers (§3.1)"
+    )
+    n_encoder_layers: Depth = Field(
+        default_factory=_n_layers, description="encoder layers; if not given, n_layers"
+    )
+    n_decoder_layers: Depth = Field(
+        default_factory=_n_layers, description="decoder layers; if not given, n_layers"
+    )
+    d_ff: Count = Field(default=2048, description="inner width of the feed-forward network (§3.3)")
+    h: Count = Field(default=8, description="attention heads (§3.2.2)")
+    d_k: Count = Field(
+        default_factory=_per_head,
+        description="width of a head's queries and keys; if not given, d_model / h (§3.2.2)",
+    )
+    d_v: Count = Field(
+        default_factory=_per_head,
+        description="width of a head's values; if not given, d_model / h (§3.2.2)",
+    )
+    p_drop_attention: Probability = Field(
+        default=0.0, description="dropout on attention weights; a deviation above 0"
+    )
+    p_drop_ff: Probability = Field(
+        default=0.0, description="dropout after the feed-forward ReLU; a deviation above 0"
+    )
+    attention_bias: bool = Field(
+        default=False, description="biases in the attention projections; a deviation if true"
+    )
+    output_bias: bool = Field(
+        default=False, description="a bias in the output projection; a deviation if true"
+    )
+    activation: Literal["relu", "swish"] = Field(
+        default="relu",
+        description="of the feed-forward network (eq. 2); swish, as in Marian, is a deviation",
+    )
+    norm: Literal["post", "pre"] = Field(
+        default="post",
+        description="layer norm after the residual sum (§3.1); pre, before it, is a deviation",
+    )
+    norm_epsilon: Annotated[float, Field(gt=0, lt=1)] = Field(
+        default=1e-6, description="ε of layer norm; models from Marian have 1e-5"
+    )
+    positions: Literal["sinusoidal", "learned"] = Field(
+        default="sinusoidal", description="position encodings (§3.5; Table 3 row E)"
+    )
+    max_positions: Count = Field(
+        default=1024,
+        description="longest sequence in tokens; with sinusoids, it can be raised after training",
+    )
+
+    @model_validator(mode="after")
+    def _heads_divide_the_width(self) -> Self:
+        following = {"d_k", "d_v"} - self.model_fields_set
+        if following and self.d_model % self.h:
+            divisors = ", ".join(str(n) for n in range(1, 65) if self.d_model % n == 0)
+            raise ValueError(
+                f"model.h={self.h} does not divide model.d_model={self.d_model}; "
+                f"use one of {divisors}, or give model.d_k and model.d_v"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _sines_and_cosines_pair_up(self) -> Self:
+        if self.positions == "sinusoidal" and self.d_model % 2:
+            raise ValueError(
+                f"model.d_model={self.d_model} is odd, but sinusoidal positions come in pairs; "
+                "use an even width or model.positions=learned"
+            )
+        return self
+
+    @property
+    def max_length(self) -> int:
+        """The longest source or target in tokens, EOS included."""
+        return self.max_positions
+
+    def summary(self) -> str:
+        """Describe the architecture and its sizes in one line."""
+        return (
+            f"Transformer, {self.n_encoder_layers}+{self.n_decoder_layers} layers, "
+            f"d_model {self.d_model}, d_ff {self.d_ff}, h {self.h}, d_k {self.d_k}, "
+            f"d_v {self.d_v}, {self.norm}-norm, {self.positions} positions, dropout {self.p_drop}"
+        )
+
+    def columns(self) -> dict[str, str]:
+        """Return the columns of Table 3, by heading."""
+        same_depth = self.n_encoder_layers == self.n_decoder_layers
+        return {
+            "N": str(self.n_encoder_layers)
+            if same_depth
+            else f"{self.n_encoder_layers}+{self.n_decoder_layers}",
+            "d_model": f"{self.d_model:,}",
+            "d_ff": f"{self.d_ff:,}",
+            "h": str(self.h),
+            "d_k": str(self.d_k),
+            "d_v": str(self.d_v),
+            "P_drop": str(self.p_drop),
+            "positions": self.positions,
+        }
+
+    def free_settings(self) -> frozenset[str]:
+        """Return the names of the settings that fine-tuning may change."""
+        dropouts = {"p_drop", "p_drop_attention", "p_drop_ff"}
+        is_computed = self.positions == "sinusoidal"  # a computed table can be longer
+        return frozenset(dropouts | ({"max_positions"} if is_computed else set()))

@@ -1,0 +1,1 @@
+"""Triton kernels for CUDA devices, and when they are used instead of torch's."""

@@ -1,0 +1,291 @@
+"""Our own API: n-best lists with scores, word alignments, attention, streams of lines."""
+
+from collections.abc import AsyncIterator
+from typing import Annotated, Any
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.responses import StreamingResponse
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import BaseModel, ConfigDict, Field
+
+from transduce.analysis.alignment import alignment
+from transduce.analysis.attention_page import packed_attention
+from transduce.serving.keys import Keys
+from transduce.serving.languages import name_of
+from transduce.serving.refusal import Refused
+from transduce.serving.service import Service, TranslatedDocument, finite
+from transduce.translation.options import Options, Translation
+
+MAX_BEAM = 16
+DEFAULT_BEAM = Options().beam
+Code = Annotated[str, Field(max_length=32)]
+
+
+class ErrorResponse(BaseModel):
+    """Why a request was refused."""
+
+    error: str = Field(description="What is wrong, and what to do.")
+
+
+class _TranslationRequest(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+    source: Code = Field(
+        default="auto", description="Language of the text; auto: the only possible one."
+    )
+    target: Code | None = Field(
+        default=None, description="Language to translate to; if not given, the only possible one."
+    )
+    n_best: int = Field(default=1, ge=1, le=8, description="Number of translations of each line.")
+    beam: int | None = Field(
+        default=None,
+        ge=1,
+        le=MAX_BEAM,
+        description="Beam size; if not given, 4, or n_best if that is more.",
+    )
+    alignment: bool = Field(default=False, description="Return word alignments.")
+    attention: bool = Field(
+        default=False, description="Return the attention weights of all layers and heads."
+    )
+
+    def options(self) -> Options:
+        """Return the translator's options."""
+        beam = max(DEFAULT_BEAM, self.n_best) if self.beam is None else self.beam
+        if self.n_best > beam:
+            raise Refused(422, f"n_best={self.n_best} of beam={beam}: use a wider beam")
+        return Options(beam, n_best=self.n_best, attention=self.attention or self.alignment)
+
+
+class TranslateRequest(_TranslationRequest):
+    """Texts to translate."""
+
+    text: str | Annotated[list[str], Field(min_length=1, max_length=1_000)] = Field(
+        description="One text or several. Each line is translated separately.",
+        examples=["A man is riding a bike."],
+    )
+
+
+class StreamRequest(_TranslationRequest):
+    """A document to translate."""
+
+    text: str = Field(
+        description="A document, one paragraph a line.", examples=["A man.\n\nA dog."]
+    )
+
+
+class AlternativeTranslation(BaseModel):
+    """One of the n best translations of a line."""
+
+    text: str
+    score: float | None = Field(
+        description="Log-probability, divided by the length penalty; null if it is not finite."
+    )
+
+
+class TranslatedLine(BaseModel):
+    """A line and its translation."""
+
+    source: str
+    text: str
+    score: float | None = Field(description="Of the text; 0 for a blank line.")
+    alternatives: list[AlternativeTranslation] = Field(
+        description="The n best; the first is the text itself."
+    )
+    note: str = Field(description="What was unusual about this translation; mostly empty.")
+    is_finished: bool = Field(description="False: it was cut off at the maximum length.")
+    alignment: list[tuple[int, int]] | None = Field(
+        default=None,
+        description="Pairs of word numbers, from 0: a source word and its translation.",
+    )
+    attention: list[dict[str, Any]] | None = Field(
+        default=None,
+        description="For each sentence: tokens of source, read (the target shifted right) and "
+        "target; weights of encoder [layers, heads, source, source], decoder [.., target, read] "
+        "and cross [.., target, source] as little-endian 16-bit unsigned integers in base64, where "
+        "65535 stands for 1; `shapes` has the numbers.",
+    )
+
+
+class TranslatedText(BaseModel):
+    """A text and the translations of its lines."""
+
+    text: str = Field(description="The whole translation; blank lines and line ends are kept.")
+    lines: list[TranslatedLine]
+
+
+class TranslateResponse(BaseModel):
+    """Translations, in the order of the texts."""
+
+    source: str
+    target: str
+    translations: list[TranslatedText]
+
+
+class PairDescription(BaseModel):
+    """The languages of a model."""
+
+    source: str
+    source_name: str
+    target: str
+    target_name: str
+
+
+class ServerDescription(BaseModel):
+    """The language pairs and the limits of this server."""
+
+    pairs: list[PairDescription]
+    needs_key: bool
+    max_characters: int
+    max_attention_characters: int
+
+
+def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
+    """Return the documentation of error responses, by status."""
+    reasons = {
+        400: "Malformed, or languages that this server does not translate.",
+        403: "No key, or a wrong one.",
+        408: "The body took too long to arrive.",
+        413: "Too much at once, or too much to finish before the deadline.",
+        422: "A field is missing, unknown or invalid.",
+        429: "The server is too busy: try again after Retry-After seconds.",
+    }
+    return {status: {"model": ErrorResponse, "description": reasons[status]} for status in statuses}
+
+
+_bearer = HTTPBearer(auto_error=False, description="A key, if this server needs one.")
+
+
+def check_key(keys: Keys, *given: str | None) -> None:
+    """Raise unless the first key that was sent is accepted."""
+    if not keys.allow(next((key for key in given if key), None)):
+        raise Refused(403, "this server needs a key, and none or a wrong one was sent")
+
+
+def bearer_of(request: Request) -> str | None:
+    """Return the bearer token in the headers of a request, if any."""
+    scheme, _, key = request.headers.get("authorization", "").partition(" ")
+    return key.strip() if scheme.lower() == "bearer" else None
+
+
+def make_api(service: Service, keys: Keys) -> APIRouter:
+    """Make the routes below /v1."""
+    router = APIRouter(prefix="/v1", tags=["transduce"])
+
+    def allowed(
+        given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
+    ) -> None:
+        check_key(keys, given.credentials if given else None)
+
+    # Only where it is needed, or the documentation would ask for a key.
+    only_with_key = [Depends(allowed)] if keys.are_needed else []
+
+    @router.post(
+        "/translate",
+        dependencies=only_with_key,
+        response_model_exclude_unset=True,  # leaves out what was not asked for
+        responses=refusals(400, 403, 408, 413, 422, 429),
+    )
+    async def translate(body: TranslateRequest) -> TranslateResponse:
+        """Translate texts: the n best translations of each line, with alignment and attention."""
+        return await _translate(service, body)
+
+    @router.post(
+        "/stream",
+        dependencies=only_with_key,
+        response_class=StreamingResponse,
+        responses=_STREAMED | refusals(400, 403, 408, 413, 422, 429),
+    )
+    async def stream(body: StreamRequest) -> StreamingResponse:
+        """Translate a long document: each line is sent as soon as it is translated."""
+        return await _stream(service, body)
+
+    @router.get("/models")
+    async def models() -> ServerDescription:
+        """Return the language pairs and the limits of this server."""
+        return _description(service, needs_key=keys.are_needed)
+
+    return router
+
+
+_STREAMED: dict[int | str, dict[str, Any]] = {
+    200: {
+        "description": "One JSON object a line, for each line of the text in order, as in "
+        "/v1/translate. If the server cannot go on, the last object has an `error`.",
+        "content": {"application/x-ndjson": {"schema": {"type": "string"}}},
+    }
+}
+
+
+async def _translate(service: Service, body: TranslateRequest) -> TranslateResponse:
+    pair = service.pair(body.source, body.target)
+    texts = [body.text] if isinstance(body.text, str) else body.text
+    found = await service.translate(pair, texts, body.options())
+    return TranslateResponse(
+        source=pair.source,
+        target=pair.target,
+        translations=[_translated_text(one, body) for one in found],
+    )
+
+
+async def _stream(service: Service, body: StreamRequest) -> StreamingResponse:
+    pair = service.pair(body.source, body.target)
+    lines = service.stream(pair, body.text, body.options())
+    first = await anext(lines)  # a refusal comes before the response begins
+
+    async def rows() -> AsyncIterator[bytes]:
+        yield _row(_line(first, body))
+        try:
+            async for line in lines:
+                yield _row(_line(line, body))
+        except Refused as refused:
+            yield _row(ErrorResponse(error=refused.message))
+
+    return StreamingResponse(rows(), media_type="application/x-ndjson")
+
+
+def _description(service: Service, *, needs_key: bool) -> ServerDescription:
+    return ServerDescription(
+        pairs=[
+            PairDescription(
+                source=pair.source,
+                source_name=name_of(pair.source),
+                target=pair.target,
+                target_name=name_of(pair.target),
+            )
+            for pair in service.pairs
+        ],
+        needs_key=needs_key,
+        max_characters=service.limits.max_characters,
+        max_attention_characters=service.limits.max_attention_characters,
+    )
+
+
+def _translated_text(one: TranslatedDocument, body: _TranslationRequest) -> TranslatedText:
+    return TranslatedText(
+        text=one.document.with_lines([line.text for line in one.lines]),
+        lines=[_line(line, body) for line in one.lines],
+    )
+
+
+def _line(line: Translation, body: _TranslationRequest) -> TranslatedLine:
+    optional: dict[str, Any] = {}
+    if body.alignment:
+        optional["alignment"] = alignment(line.attention, source=line.source, translation=line.text)
+    if body.attention:
+        optional["attention"] = packed_attention(line.attention)
+    return TranslatedLine(
+        source=line.source,
+        text=line.text,
+        score=finite(line.score),
+        alternatives=[
+            AlternativeTranslation(text=text, score=finite(score))
+            for text, score in line.alternatives
+        ],
+        note=line.note,
+        is_finished=line.is_finished,
+        **optional,
+    )
+
+
+def _row(content: BaseModel) -> bytes:
+    return content.model_dump_json(exclude_unset=True).encode() + b"\n"

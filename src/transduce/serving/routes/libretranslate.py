@@ -1,0 +1,219 @@
+"""LibreTranslate's API, so that its clients work unchanged: JSON or forms in, JSON out."""
+
+import json
+from typing import Annotated, Any, TypeVar
+
+from fastapi import APIRouter, Request
+from pydantic import BaseModel, BeforeValidator, Field, ValidationError
+from starlette.exceptions import HTTPException
+
+from transduce.serving.keys import Keys
+from transduce.serving.languages import name_of
+from transduce.serving.refusal import Refused, validation_message
+from transduce.serving.routes.api import (
+    DEFAULT_BEAM,
+    MAX_BEAM,
+    Code,
+    bearer_of,
+    check_key,
+    refusals,
+)
+from transduce.serving.service import Service
+from transduce.translation.options import Options
+
+Body = TypeVar("Body", bound=BaseModel)
+
+MAX_TEXTS = 1_000
+NOT_DETECTED = 0.0
+"""The confidence of the languages that are returned: none of them was detected."""
+
+
+def _or(default: Any) -> BeforeValidator:
+    """Replace an empty value, which forms and some clients send, by the default."""
+    return BeforeValidator(lambda value: default if value in ("", None) else value)
+
+
+Key = Annotated[str, Field(max_length=1_000), _or("")]
+
+
+class LibreTranslateRequest(BaseModel):
+    """What LibreTranslate's clients send; unknown fields are ignored."""
+
+    q: str | Annotated[list[str], Field(max_length=MAX_TEXTS)] = Field(
+        description="One text or several.", examples=["A man is riding a bike."]
+    )
+    source: Code = Field(description="Language code, or auto.", examples=["en"])
+    target: Code = Field(description="Language code.", examples=["de"])
+    format: Annotated[Code, _or("text")] = Field(
+        default="text", description="text; html is refused.", examples=["text"]
+    )
+    alternatives: Annotated[int, Field(ge=0, lt=MAX_BEAM), _or(0)] = Field(
+        default=0, description="Number of alternative translations."
+    )
+    api_key: Key = Field(default="", description="A key, if this server needs one.")
+
+
+class DetectRequest(BaseModel):
+    """A text whose language is to be detected."""
+
+    q: str = Field(examples=["A man is riding a bike."])
+    api_key: Key = Field(default="", description="A key, if this server needs one.")
+
+
+class DetectedLanguage(BaseModel):
+    """A language that the text may be in."""
+
+    language: str
+    confidence: float = Field(
+        description="0 to 100; always 0, since this server does not detect languages."
+    )
+
+
+class LibreTranslateResponse(BaseModel):
+    """The translation; the fields are lists if q is a list."""
+
+    translatedText: str | list[str]  # noqa: N815 - their name
+    detectedLanguage: DetectedLanguage | list[DetectedLanguage] | None = Field(  # noqa: N815
+        default=None, description="Only if the source is auto."
+    )
+    alternatives: list[str] | list[list[str]] | None = None
+
+
+class Language(BaseModel):
+    """A language that can be translated from."""
+
+    code: str
+    name: str
+    targets: list[str]
+
+
+class Health(BaseModel):
+    """The state of the server."""
+
+    status: str = Field(examples=["ok"])
+
+
+def make_libretranslate(service: Service, keys: Keys) -> APIRouter:
+    """Make the routes of LibreTranslate's API."""
+    router = APIRouter(tags=["LibreTranslate"])
+
+    @router.post(
+        "/translate",
+        response_model_exclude_none=True,
+        responses=refusals(400, 403, 408, 413, 429),
+        openapi_extra=_body_of(LibreTranslateRequest),
+    )
+    async def translate(request: Request) -> LibreTranslateResponse:
+        """Translate one text or several."""
+        body = await _read(request, LibreTranslateRequest)
+        check_key(keys, body.api_key, bearer_of(request))
+        return await _translate(service, body)
+
+    @router.post(
+        "/detect", responses=refusals(400, 403, 408, 413), openapi_extra=_body_of(DetectRequest)
+    )
+    async def detect(request: Request) -> list[DetectedLanguage]:
+        """List the source languages, with confidence 0: this server does not detect languages."""
+        body = await _read(request, DetectRequest)
+        check_key(keys, body.api_key, bearer_of(request))
+        return [
+            DetectedLanguage(language=code, confidence=NOT_DETECTED) for code in service.sources
+        ]
+
+    @router.get("/languages")
+    async def languages() -> list[Language]:
+        """List the source languages, each with its target languages."""
+        return [
+            Language(code=code, name=name_of(code), targets=service.targets(code))
+            for code in service.sources
+        ]
+
+    @router.get("/health")
+    async def health() -> Health:
+        """Return ok while the server works."""
+        return Health(status="ok")
+
+    @router.get("/frontend/settings")
+    async def settings() -> dict[str, Any]:
+        """Return what a frontend may offer."""
+        return _frontend_settings(service, needs_key=keys.are_needed)
+
+    return router
+
+
+async def _translate(service: Service, body: LibreTranslateRequest) -> LibreTranslateResponse:
+    if body.format != "text":
+        raise Refused(400, f"format {body.format[:20]!r}: this server translates only text")
+    pair = service.pair(body.source, body.target)
+    more = body.alternatives
+    options = Options(max(DEFAULT_BEAM, more + 1), n_best=more + 1)
+    is_one = isinstance(body.q, str)
+    texts = [body.q] if isinstance(body.q, str) else body.q
+    found = [one.texts for one in await service.translate(pair, texts, options)]
+    best, others = [one[0] for one in found], [one[1:] for one in found]
+    detected = DetectedLanguage(language=pair.source, confidence=NOT_DETECTED)
+    return LibreTranslateResponse(
+        translatedText=best[0] if is_one else best,
+        detectedLanguage=None
+        if body.source != "auto"
+        else (detected if is_one else [detected] * len(best)),
+        alternatives=None if not more else (others[0] if is_one else others),
+    )
+
+
+def _frontend_settings(service: Service, *, needs_key: bool) -> dict[str, Any]:
+    first = service.pairs[0]
+    return {
+        "apiKeys": needs_key,
+        "charLimit": service.limits.max_characters,
+        "filesTranslation": False,
+        "frontendTimeout": 500,
+        "keyRequired": needs_key,
+        "language": {
+            "source": {"code": first.source, "name": name_of(first.source)},
+            "target": {"code": first.target, "name": name_of(first.target)},
+        },
+        "suggestions": False,
+        "supportedFilesFormat": [],
+    }
+
+
+async def _read(request: Request, schema: type[Body]) -> Body:
+    """Read a body, as a form if its content type says so, else as JSON; files are refused."""
+    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    if content_type in ("application/x-www-form-urlencoded", "multipart/form-data"):
+        fields = await _form(request)
+    else:
+        fields = _json(await request.body())
+    try:
+        return schema.model_validate(fields)
+    except ValidationError as invalid:
+        raise Refused(400, validation_message(invalid.errors(include_url=False))) from invalid
+
+
+async def _form(request: Request) -> dict[str, Any]:
+    try:
+        form = await request.form(max_files=0, max_fields=MAX_TEXTS)
+    except HTTPException as malformed:
+        raise Refused(400, "the form cannot be read") from malformed
+    texts: dict[str, Any] = {name: form.get(name) for name in form}
+    several = form.getlist("q")
+    return texts | ({"q": several} if len(several) > 1 else {})
+
+
+def _json(body: bytes) -> dict[str, Any]:
+    try:
+        fields = json.loads(body)
+    except (ValueError, RecursionError) as malformed:
+        raise Refused(400, "the body is neither JSON nor declared as a form") from malformed
+    if not isinstance(fields, dict):
+        raise Refused(400, "the body must be a JSON object")
+    return fields
+
+
+def _body_of(kind: type[BaseModel]) -> dict[str, Any]:
+    schema = kind.model_json_schema()
+    types = ("application/json", "application/x-www-form-urlencoded")
+    return {
+        "requestBody": {"required": True, "content": {name: {"schema": schema} for name in types}}
+    }

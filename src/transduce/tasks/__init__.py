@@ -1,0 +1,1 @@
+"""What a run is for: text form, metrics, length limits, degenerate output."""

@@ -1,0 +1,80 @@
+"""What a user asks of a run: text, settings and a folder."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from os import PathLike, fspath
+from pathlib import Path
+from typing import Any
+
+from transduce.config.load import parse_override, read_recipe
+from transduce.config.presets import preset_named
+from transduce.config.renamed import with_current_names
+from transduce.config.schema import Tree, merge
+from transduce.errors import ConfigError
+
+FileName = str | PathLike[str]
+
+
+@dataclass(frozen=True)
+class Request:
+    """What the user asks for."""
+
+    out: Path
+    given: Tree  # settings, as far as they are given
+    preset: str | None = None  # None: chosen by the size of the corpus
+    fresh: bool = False  # start over where there is a run already
+    cache: Path | None = None  # for the prepared data; None: in the run's folder
+
+    def settings(self) -> Tree:
+        """Return all that is asked for, with what the preset stands for."""
+        if self.preset is None:
+            return self.given
+        preset = preset_named(self.preset)
+        kind = self.given.get("model", {}).get("kind", preset.model.kind)
+        if kind != preset.model.kind:
+            raise ConfigError(
+                f"preset {self.preset} is a {preset.model.kind} model, but model.kind={kind}: "
+                "leave one of them out"
+            )
+        return merge(preset.model_dump(exclude_unset=True), self.given)
+
+
+def make_request(
+    recipe: FileName | None,
+    texts: Mapping[str, FileName | Sequence[FileName]],
+    settings: Mapping[str, Any] | Sequence[str],
+    *,
+    out: FileName | None,
+    preset: str | None,
+    init: FileName | None,
+    cache: FileName | None,
+    fresh: bool,
+) -> Request:
+    """Merge the recipe, the texts and the settings; later ones override earlier ones."""
+    path = None if recipe is None else Path(recipe)
+    if path is not None and path.suffix.lower() not in (".yaml", ".yml"):
+        raise ConfigError(
+            f"{path} is no recipe, whose name ends in .yaml; for a text, write --src or --tgt "
+            "before each file"
+        )
+    if out is None and path is None:
+        raise ConfigError("where to? Name a folder for the run with --out, such as runs/ende")
+    named, given = (None, {}) if path is None else read_recipe(path)
+    files = {name: _names(value) for name, value in texts.items()}
+    given = merge(given, {"data": {name: names for name, names in files.items() if names}})
+    if init is not None:
+        given = merge(given, {"run": {"init": fspath(init)}})
+    changes = [settings] if isinstance(settings, Mapping) else map(parse_override, settings)
+    for change in changes:
+        given = merge(given, with_current_names(dict(change)))
+    return Request(
+        Path("runs") / path.stem if out is None and path is not None else Path(out or ""),
+        {section: values for section, values in given.items() if values != {}},
+        preset or named,
+        fresh=fresh,
+        cache=None if cache is None else Path(cache),
+    )
+
+
+def _names(files: FileName | Sequence[FileName]) -> list[str]:
+    return [fspath(files)] if isinstance(files, str | PathLike) else [fspath(f) for f in files]

@@ -1,0 +1,1 @@
+"""A run on disk and in time: its folder, checkpoints, journal, card."""

@@ -1,0 +1,144 @@
+"""The model card: data, training, scores, and how those were measured."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from transduce.config.schema import Config
+from transduce.data.prepare import Prepared
+from transduce.models.base import Seq2Seq
+from transduce.tasks.base import MetricScore
+from transduce.training.run.checkpoint import Progress
+from transduce.training.run.folder import RunFolder
+from transduce.training.run.scores import BestBy, Scores
+from transduce.training.step.machine import Machine
+
+
+@dataclass(frozen=True)
+class CandidateWeights:
+    """Weights that a run may end with, and their scores on the development set."""
+
+    name: str
+    scores: Scores  # by the metric only where that decides
+
+
+@dataclass(frozen=True)
+class Result:
+    """What the card says about the run itself."""
+
+    reason: str
+    progress: Progress
+    chosen: CandidateWeights
+    chosen_by: BestBy
+    candidates: Sequence[CandidateWeights]
+    metric: MetricScore | None  # of the chosen weights, on the whole development set
+    dev_pairs: int
+    tokens_per_s: float
+    machine: Machine
+    processes: int
+
+
+def card(
+    folder: RunFolder, config: Config, model: Seq2Seq, prepared: Prepared, result: Result
+) -> str:
+    """Write the card as Markdown."""
+    origin = folder.provenance()
+    parts = [
+        f"# {folder.path.resolve().name}",
+        _summary(config, model),
+        "## Scores",
+        _scores(result),
+        "## Data",
+        _data(config, prepared),
+        "## Training",
+        _training(config, result),
+        "## Origin",
+        f"transduce {origin['versions']['transduce']}"
+        + (f" (commit {origin['commit']})" if origin["commit"] else "")
+        + f", torch {origin['versions']['torch']}, Python {origin['versions']['python']}, "
+        f"started {origin['began']}, seed {origin['seed']}. Digests of all files: "
+        "`provenance.json`; every setting: `config.yaml`.",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def _summary(config: Config, model: Seq2Seq) -> str:
+    parameters = sum(weights.numel() for weights in model.parameters())
+    return (
+        f"A model for {config.data.task} that turns {_side(config.data.src, 'source')} into "
+        f"{_side(config.data.tgt, 'target')}: {config.model.summary()}, "
+        f"{config.model.vocab_size:,} subwords ({config.data.subwords}), "
+        f"{parameters:,} parameters.\n\n"
+        "Copied anywhere, `transduce translate FOLDER < in.txt` translates with it, and so does "
+        '`transduce.load("FOLDER").translate(["…"])` in Python.\n\n'
+        "`model.safetensors` holds the weights, `tokenizer.json` the subwords. Nothing here is "
+        "pickled: loading it runs no code."
+    )
+
+
+def _side(files: Sequence[str], side: str) -> str:
+    names = ", ".join(f"`{file}`" for file in files[:3]) + (", …" if len(files) > 3 else "")
+    return f"the {side} text of {names}" if names else f"the {side} text"
+
+
+def _scores(result: Result) -> str:
+    by_metric = result.chosen_by == "metric"
+    decisive = result.metric.name if result.metric and by_metric else None
+    lines = [
+        f"On the development set ({result.dev_pairs:,} pairs). The model holds the best of these, "
+        f"by {decisive or 'the loss'}: **{result.chosen.name}**.",
+        _table(result.candidates, metric=decisive),
+    ]
+    if result.metric:
+        lines.append(
+            f"{result.metric.name} **{result.metric.score:.2f}** on the whole development set, "
+            f"greedy search, these weights (signature `{result.metric.signature}`). The set also "
+            "decided when to stop and which weights to keep, so this score is a little "
+            "optimistic: judge by a test set."
+        )
+    return "\n\n".join(lines)
+
+
+def _table(candidates: Sequence[CandidateWeights], *, metric: str | None) -> str:
+    """Tabulate the candidates; with a metric that decided, its scores too."""
+    head = ["weights", "dev loss (nats per token)", "perplexity", *([metric] if metric else [])]
+    rows = [head, ["---"] * len(head)]
+    for found in candidates:
+        loss, scored = found.scores.loss, found.scores.metric
+        row = [found.name, f"{loss:.4f}", f"{math.exp(min(loss, 700)):.2f}"]
+        rows.append([*row, f"{scored.score:.2f}" if scored else ""] if metric else row)
+    return "\n".join(f"| {' | '.join(row)} |" for row in rows)
+
+
+def _data(config: Config, prepared: Prepared) -> str:
+    manifest = prepared.train.manifest
+    dropped = ", ".join(f"{count:,} {why}" for why, count in manifest["dropped"].items())
+    sources = "\n".join(
+        f"- `{src}`" + (f" and `{tgt}`" if tgt else "")
+        for src, tgt in zip(
+            config.data.src, config.data.tgt or [""] * len(config.data.src), strict=True
+        )
+    )
+    dev = (
+        ", ".join(f"`{file}`" for file in config.data.dev_src)
+        if config.data.dev_src
+        else f"{len(prepared.dev_pairs):,} pairs held out from these files by the seed"
+    )
+    return (
+        f"{sources}\n\n{manifest['read']:,} pairs read, {manifest['pairs']:,} trained on; "
+        f"dropped: {dropped or 'none'}. Development set: {dev}; no sentence of it was trained on."
+    )
+
+
+def _training(config: Config, result: Result) -> str:
+    t, p = config.training, result.progress
+    epochs = p.epoch + p.batches_done / max(1, p.epoch_batches)
+    spent = f"{p.seconds / 3600:.2f} hours" if p.seconds > 5400 else f"{p.seconds / 60:.1f} minutes"
+    count = f"{result.processes} × " if result.processes > 1 else ""
+    return (
+        f"{p.step:,} steps of {t.batch_tokens:,} tokens a side, {epochs:.1f} epochs, "
+        f"{p.tokens:,} source and target tokens in {spent} on {count}{result.machine.device} "
+        f"({result.machine.precision}; median {result.tokens_per_s:,.0f} tokens/s while "
+        f"training). It ended because {result.reason}. "
+        f"{p.skipped:,} steps were skipped because the loss spiked or was not finite."
+    )

@@ -1,0 +1,58 @@
+"""Training that starts from a model folder: fine-tuning, or going on with an imported model."""
+
+from pathlib import Path
+from typing import Any
+
+from transduce.config.schema import Config, Tree, merge
+from transduce.errors import ConfigError
+from transduce.models.folder import TOKENIZER, LoadedModel, load_model, load_settings
+
+FINE_TUNING_RATE = 2e-4
+"""The default peak of the learning rate: the paper's would undo much of what the model knows."""
+
+
+def settings_from(folder: str, given: Tree) -> Tree:
+    """Return the settings of a run that starts from a model folder; given settings take priority.
+
+    Raises if the user gives another vocabulary or another kind of model.
+    """
+    if _given(given, "data", "tokenizer") is not None:
+        raise ConfigError("data.tokenizer: a run that starts from a model keeps its vocabulary")
+    settings = load_settings(Path(folder))
+    model = settings.model
+    kind = _given(given, "model", "kind")
+    if kind not in (None, model.kind):
+        raise ConfigError(
+            f"model.kind={kind}, but the model in {folder} is of the kind {model.kind}: "
+            "a run that starts from a model keeps its architecture"
+        )
+    start: Tree = {
+        "model": model.model_dump(exclude_unset=True),
+        "data": {"task": settings.data.task, "tokenizer": str(Path(folder) / TOKENIZER)},
+        "training": {"learning_rate": FINE_TUNING_RATE},
+    }
+    return merge(start, given)
+
+
+def check_same_model(config: Config, folder: str) -> None:
+    """Raise if the settings describe another model than the one to start from."""
+    theirs = load_settings(Path(folder)).model
+    free = theirs.free_settings()
+    ours = config.model.model_dump()
+    for name, value in theirs.model_dump().items():
+        if name not in free and ours.get(name) != value:
+            raise ConfigError(
+                f"model.{name}={ours.get(name)}, but the model in {folder} has {value}: "
+                "settings that its weights depend on cannot be changed"
+            )
+
+
+def starting_model(config: Config, folder: str) -> LoadedModel:
+    """Load the model to start from, with this run's settings such as its dropout."""
+    return load_model(Path(folder), model_config=config.model)
+
+
+def _given(tree: Tree, section: str, name: str) -> Any:
+    """Return one of the given settings, None if there is none; wrong ones are reported later."""
+    values = tree.get(section)
+    return values.get(name) if isinstance(values, dict) else None

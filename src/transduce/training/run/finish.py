@@ -1,0 +1,108 @@
+"""The end of a run: choose its weights, score them, and write the model folder."""
+
+import gc
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from torch import Tensor
+
+from transduce.data.batch import Batch
+from transduce.data.prepare import Prepared
+from transduce.models.folder import WEIGHTS, save_weights
+from transduce.training.distributed import Processes
+from transduce.training.run.average import averaged
+from transduce.training.run.card import CandidateWeights, Result, card
+from transduce.training.run.events import Finished, Stepped
+from transduce.training.run.folder import JOURNAL, RunFolder
+from transduce.training.run.journal import read_journal
+from transduce.training.run.scores import Scores
+from transduce.training.session import Setup
+from transduce.training.step.optimiser import overwrite
+from transduce.training.step.train_step import dev_loss
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    summary: CandidateWeights
+    weights: Mapping[str, Tensor]
+
+
+def finish(setup: Setup, folder: RunFolder, prepared: Prepared, reason: str) -> bool:
+    """Write the best of the last weights, their averages and the best checkpoint, with a card.
+
+    Returns False if the user stopped it; the next session does it again.
+    """
+    gc.collect()  # CUDA graphs of the training step hold memory until then
+    criterion = setup.checkpoints.criterion
+    candidates = [_scored(setup, *found) for found in _candidates(setup).items()]
+    best = min(candidates, key=lambda found: criterion.rank(found.summary.scores))
+    metric = best.summary.scores.metric
+    if metric is None:
+        overwrite(setup.model.state_dict(), best.weights)
+        metric = setup.evaluate(setup.model.eval())
+    if setup.stopped():
+        return False
+    newest = setup.checkpoints.newest()
+    assert newest is not None, "a run that has ended has a checkpoint"
+    save_weights(folder.path / WEIGHTS, best.weights, metadata={})
+    setup.tell(
+        Finished(
+            step=newest.step,
+            reason=reason,
+            weights=best.summary.name,
+            seconds=newest.progress.seconds,
+        )
+    )
+    stepped = [e for e in read_journal(folder.path / JOURNAL) if isinstance(e, Stepped)]
+    result = Result(
+        reason=reason,
+        progress=newest.progress,
+        chosen=best.summary,
+        chosen_by=criterion.best_by(best.summary.scores),
+        candidates=[found.summary for found in candidates],
+        metric=metric,
+        dev_pairs=len(prepared.dev_pairs),
+        tokens_per_s=sorted(e.tokens_per_s for e in stepped)[len(stepped) // 2] if stepped else 0,
+        machine=setup.machine,
+        processes=setup.processes.world,
+    )
+    folder.write_card(card(folder, setup.config, setup.model, prepared, result))
+    return True
+
+
+def _candidates(setup: Setup) -> dict[str, Mapping[str, Tensor]]:
+    """Return the weights to choose from, by name; often the first, the average, is the best."""
+    checkpoints, keep = setup.checkpoints, setup.config.run.average
+    scored, newest = checkpoints.scored(), checkpoints.newest()
+    assert newest is not None
+    found: dict[str, Mapping[str, Tensor]] = {}
+    last = scored[-keep:]
+    if len(last) > 1:
+        steps = ", ".join(f"{one.step:,}" for one in last)
+        found[f"average of the last {len(last)} checkpoints (steps {steps})"] = averaged(last)
+    moving_average = newest.moving_average()
+    if moving_average is not None:
+        found["moving average"] = newest.weights() | moving_average  # buffers have no average
+    best = next(iter(checkpoints.best_first()), newest)
+    found[f"best checkpoint (step {best.step:,})"] = best.weights()
+    if best.step != newest.step:
+        found[f"last checkpoint (step {newest.step:,})"] = newest.weights()
+    return found
+
+
+def _scored(setup: Setup, name: str, weights: Mapping[str, Tensor]) -> _Candidate:
+    """Score weights on the whole development set; by the metric only where it decides."""
+    overwrite(setup.model.state_dict(), weights)
+    loss = dev_loss(setup.model, _dev_batches(setup), setup.machine, Processes())
+    by_metric = setup.checkpoints.criterion.by_metric
+    metric = setup.evaluate(setup.model.eval()) if by_metric else None
+    return _Candidate(CandidateWeights(name, Scores(loss, metric)), weights)
+
+
+def _dev_batches(setup: Setup) -> list[Batch]:
+    """Return the batches of the development set, split as far as training had to split them."""
+    newest = setup.checkpoints.newest()
+    most = newest.progress.max_tokens if newest else None
+    if most is None:
+        return setup.dev_batches
+    return [piece for batch in setup.dev_batches for piece in batch.split(most)]

@@ -1,0 +1,109 @@
+"""From what the user asks for to settled settings and prepared data."""
+
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from transduce.config.schema import Config, merge
+from transduce.data.encoding import TargetForm
+from transduce.data.prepare import Phase, Prepared, find_corpora, prepare
+from transduce.data.store import Store
+from transduce.errors import ConfigError
+from transduce.models.folder import TOKENIZER
+from transduce.tasks.registry import find_task
+from transduce.training.distributed import ProcessRank
+from transduce.training.request import Request
+from transduce.training.run.defaults import automatic_lines, automatic_model, automatic_training
+from transduce.training.run.fine_tuning import check_same_model, settings_from
+from transduce.training.run.folder import CACHE, RunFolder
+from transduce.training.step.machine import Machine, choose_machine
+
+FEW_PAIRS = 20_000
+"""Up to this many pairs are encoded in one process: starting others takes longer."""
+
+
+@dataclass(frozen=True)
+class PreparedRun:
+    """A run's settings and data, before the processes meet."""
+
+    config: Config
+    machine: Machine
+    prepared: Prepared
+    cache: Path
+
+
+def prepare_run(
+    request: Request, folder: RunFolder, settled: Config | None, rank: ProcessRank, phase: Phase
+) -> PreparedRun:
+    """Settle the settings that are still open, and prepare the data."""
+    asked = request.settings()
+    init = _start_of(request, settled)
+    if init is not None:
+        asked = settings_from(init, asked)
+    # The size of the corpus is not known yet, but wrong settings are reported before it is read.
+    smallest = {} if request.preset or init else automatic_model(asked, 0, on_gpu=False)
+    config = settled or Config.from_tree(merge(smallest, asked))
+    if init is not None:
+        check_same_model(config, init)
+    machine = choose_machine(config.run, local_rank=rank.local_rank)
+    on_gpu = machine.device.type != "cpu"
+    cache = request.cache or request.out / CACHE
+    data = config.data
+    if settled is not None and (folder.path / TOKENIZER).exists():
+        data = data.model_copy(update={"tokenizer": str(folder.path / TOKENIZER)})
+    target_form = _target_form(data.task)
+    corpora = find_corpora(data, cache, seed=config.run.seed, phase=phase)
+    if settled is None and request.preset is None and init is None:
+        asked = merge(automatic_model(asked, corpora.pairs, on_gpu=on_gpu), asked)
+        config = Config.from_tree(asked)
+    prepared = prepare(
+        data,
+        corpora,
+        cache,
+        vocab_size=config.model.vocab_size,
+        processes=1 if corpora.pairs <= FEW_PAIRS else min(8, os.cpu_count() or 1),
+        phase=phase,
+        target_form=target_form,
+    )
+    if settled is None:
+        automatic = merge(
+            automatic_training(prepared.train, request.given, on_gpu=on_gpu),
+            automatic_lines([pair.src for pair in prepared.dev_pairs]),
+        )
+        entries = {"model": {"vocab_size": len(prepared.tokenizer)}}
+        config = Config.from_tree(merge(merge(automatic, asked), entries))
+    for name, store in {"text": prepared.train, "development set": prepared.dev}.items():
+        _check_lengths(store, config.model.max_length, name)
+    return PreparedRun(config, machine, prepared, cache)
+
+
+def _target_form(task_name: str) -> TargetForm | None:
+    """Return how the task has target text written; None: as it is in the files."""
+    task = find_task(task_name)
+    return None if task.target_form is None else TargetForm(task.target_form, task.to_target)
+
+
+def _start_of(request: Request, settled: Config | None) -> str | None:
+    """Return the model folder that a new run starts from, if it does."""
+    init = request.given.get("run", {}).get("init")
+    if settled is not None or not isinstance(init, str):
+        return None  # a resumed run has its checkpoints
+    if request.preset is not None:
+        raise ConfigError(
+            f"preset {request.preset}: a run that starts from {init} has that model's shape"
+        )
+    return init
+
+
+def _check_lengths(store: Store, max_length: int | None, name: str) -> None:
+    """Raise if every pair is too long; a few that are will be left out."""
+    if max_length is None:
+        return
+    shortest = int(np.maximum(store.src.lengths, store.tgt.lengths).min()) + 1
+    if shortest > max_length:
+        raise ConfigError(
+            f"model.max_positions={max_length}: every pair of the {name} is longer, the "
+            f"shortest has {shortest:,} tokens with EOS"
+        )

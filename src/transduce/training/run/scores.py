@@ -1,0 +1,64 @@
+"""Scores on the development set, and what makes one set of weights better than another."""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Literal, Self
+
+from transduce.tasks.base import MetricScore
+
+BestBy = Literal["loss", "metric"]
+
+
+@dataclass(frozen=True)
+class Scores:
+    """What some weights score on the development set."""
+
+    loss: float  # in nats per target token, without label smoothing
+    metric: MetricScore | None = None  # None: nothing was translated
+
+    @classmethod
+    def from_json(cls, tree: Mapping[str, Any]) -> Self:
+        """Read scores from a checkpoint; version 0.1 knew BLEU only, and no other metric."""
+        if "bleu" in tree:
+            bleu = tree["bleu"]
+            metric = None if bleu is None else {"name": "BLEU", "score": bleu}
+            metric = metric and metric | {"signature": tree["signature"]}
+        else:
+            metric = tree["metric"]
+        return cls(tree["loss"], None if metric is None else MetricScore(**metric))
+
+
+@dataclass(frozen=True)
+class Criterion:
+    """Decides which weights are the best: those with the lower dev loss, or the better metric.
+
+    By the metric, scores without one come last and are ordered by their loss. So a run that
+    translates nothing while it trains goes by the loss until its end.
+    """
+
+    by_metric: bool = False
+
+    def rank(self, scores: Scores | None) -> tuple[int, float]:
+        """Return a key that sorts the best scores first; what is not finite comes last."""
+        if scores is None:
+            return 1, math.inf
+        if self.best_by(scores) == "metric" and scores.metric is not None:
+            score = scores.metric.score
+            return 0, -score if scores.metric.higher_is_better else score
+        return 1, scores.loss if math.isfinite(scores.loss) else math.inf
+
+    def is_better(self, new: Scores, old: Scores | None) -> bool:
+        """Whether new scores are better than the best so far, if there are any."""
+        return self.rank(new) < self.rank(old)
+
+    def best_by(self, scores: Scores) -> BestBy:
+        """Return what these scores are compared by."""
+        has_metric = scores.metric is not None and math.isfinite(scores.metric.score)
+        return "metric" if self.by_metric and has_metric else "loss"
+
+    def name(self, scores: Scores | None) -> str:
+        """Name what these scores are compared by, for a sentence that a user reads."""
+        if scores is None or scores.metric is None or self.best_by(scores) == "loss":
+            return "dev loss"
+        return f"dev {scores.metric.name}"

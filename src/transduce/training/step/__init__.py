@@ -1,0 +1,1 @@
+"""One training step: forward, loss, backward, Adam."""

@@ -1,0 +1,224 @@
+"""The engine that searches with CTranslate2, with the scores and the order of our own search.
+
+CTranslate2's beam search keeps and finishes hypotheses as ours does, but stops differently. Without
+a length penalty it stops when the best hypothesis has ended, as ours does. With one it stops when
+`beam` hypotheses have ended; ours continues until no other can overtake. Its length penalty is
+length^α. So we ask for all hypotheses it found, undo its penalty, and sort by ours.
+"""
+
+import math
+import tempfile
+from collections.abc import Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field
+from functools import cached_property
+from pathlib import Path
+from typing import Any, Self
+
+import torch
+
+from transduce.errors import InputError
+from transduce.export.ctranslate2 import (
+    check_vocabulary,
+    entries_of,
+    is_exported,
+    library,
+    refusal,
+    write_ctranslate2,
+)
+from transduce.models.base import Seq2Seq
+from transduce.models.folder import load_model, load_settings, load_tokenizer
+from transduce.search.hypothesis import Hypothesis
+from transduce.tasks.base import Task
+from transduce.text.special_ids import EOS_ID
+from transduce.text.tokenizer import Tokenizer
+from transduce.translation.batches import batches_by_length
+from transduce.translation.engine import EncodedSentence, Engine, length, penalty
+from transduce.translation.options import Options
+
+COMPUTE_TYPES = {"float32": "float32", "bf16": "bfloat16", "int8": "int8"}
+"""CTranslate2's names of our precisions."""
+
+BATCH_TOKENS = 32_768
+"""Positions of all hypotheses in a batch, by default."""
+
+MISSING = -1e9
+"""A hypothesis with a log-probability below this does not exist: it fills an empty beam."""
+
+
+@dataclass(frozen=True)
+class CTranslate2Engine(Engine):
+    """Searches with one model in CTranslate2's format."""
+
+    folder: Path  # a model folder, or one exported to CTranslate2
+    tokenizer: Tokenizer
+    translator: Any = field(repr=False)
+
+    @classmethod
+    def load(cls, folder: Path, *, device: torch.device, precision: str, task: Task) -> Self:
+        """Load an exported folder, or convert a model folder to a temporary one and load that."""
+        if device.type not in ("cpu", "cuda"):
+            raise InputError(f"CTranslate2 computes on cpu or cuda, not on {device.type}")
+        if precision not in COMPUTE_TYPES:
+            raise InputError(f"precision={precision!r}: use one of {', '.join(COMPUTE_TYPES)}")
+        with ExitStack() as stack:
+            if is_exported(folder):
+                config = load_settings(folder)
+                tokenizer = load_tokenizer(folder, config)
+                converted, compute_type = folder, "default"
+                if precision != "float32":
+                    compute_type = COMPUTE_TYPES[precision]
+            else:
+                reason = refusal(load_settings(folder).model)
+                if reason is not None:
+                    raise InputError(f"{folder}: {reason}; use the engine torch")
+                loaded = load_model(folder)
+                config, tokenizer = loaded.config, loaded.tokenizer
+                converted = Path(stack.enter_context(tempfile.TemporaryDirectory()))
+                compute_type = COMPUTE_TYPES[precision]
+                write_ctranslate2(loaded, converted)
+                del loaded
+            check_vocabulary(converted, tokenizer)
+            translator = _opened(converted, device, compute_type)
+        return cls(device, config.model.max_length, task, folder, tokenizer, translator)
+
+    def attention_model(self) -> Seq2Seq:
+        """Load the model a second time, with torch: CTranslate2 does not return single heads."""
+        return self._torch_model
+
+    @cached_property
+    def _torch_model(self) -> Seq2Seq:
+        if is_exported(self.folder):
+            raise InputError(
+                f"{self.folder} was exported to CTranslate2, which cannot show attention: use the "
+                "model folder that was exported"
+            )
+        return load_model(self.folder, device=self.device).model
+
+    @cached_property
+    def _names(self) -> list[str]:
+        return entries_of(self.tokenizer)
+
+    @cached_property
+    def _ids(self) -> dict[str, int]:
+        return {name: number for number, name in enumerate(self._names)}
+
+    def search(
+        self, sentences: Sequence[EncodedSentence], options: Options
+    ) -> list[list[Hypothesis]]:
+        """Search in batches of similar length; return the hypotheses in the given order."""
+        if options.sampling is not None:
+            raise InputError("CTranslate2 does not sample as we do: use the engine torch")
+        texts = [sentence.text for sentence in sentences]
+        limits = [self.max_tgt_tokens(sentence) for sentence in sentences]
+        constraint = self.task.constraint(
+            texts,
+            self.tokenizer,
+            max_tokens=limits,
+            hypotheses=options.beam,
+            device=self.device,
+        )
+        if constraint is not None:
+            raise InputError(
+                f"the task {self.task.name} constrains its output, which CTranslate2 cannot do: "
+                "use the engine torch"
+            )
+        results: list[list[Hypothesis]] = [[] for _ in sentences]
+        # Batches with prefixes are searched in another way, so these sentences are kept apart.
+        with_prefix = [place for place, sentence in enumerate(sentences) if sentence.prefix]
+        others = [place for place, sentence in enumerate(sentences) if not sentence.prefix]
+        for places in (others, with_prefix):
+            self._search_some(places, sentences, options, results)
+        return results
+
+    def _search_some(
+        self,
+        some: list[int],
+        sentences: Sequence[EncodedSentence],
+        options: Options,
+        results: list[list[Hypothesis]],
+    ) -> None:
+        """Search for the sentences at some indices, and write their hypotheses to `results`."""
+        budget = (options.max_batch_tokens or BATCH_TOKENS) // options.beam
+        longest = [max(len(sentences[i].ids), len(sentences[i].prefix)) + 1 for i in some]
+        again: dict[int, list[int]] = {}
+        for batch in batches_by_length(
+            longest,
+            max_tokens=budget,
+            cost=lambda tokens: tokens + self.task.max_tgt_tokens(tokens),
+        ):
+            places = [some[place] for place in batch]
+            limit = max(self.max_tgt_tokens(sentences[place]) for place in places)
+            found = self._search([sentences[place] for place in places], options, limit)
+            for place, hypotheses in zip(places, found, strict=True):
+                results[place] = hypotheses
+                own = self.max_tgt_tokens(sentences[place])
+                if any(length(hypothesis) > own for hypothesis in hypotheses):
+                    again.setdefault(own, []).append(place)
+        # A batch has one limit. Sentences that exceeded their own are searched again with it.
+        for own, places in again.items():
+            found = self._search([sentences[place] for place in places], options, own)
+            for place, hypotheses in zip(places, found, strict=True):
+                results[place] = hypotheses
+
+    def _search(
+        self, batch: list[EncodedSentence], options: Options, max_tokens: int
+    ) -> list[list[Hypothesis]]:
+        sources = [self._named([*sentence.ids, EOS_ID]) for sentence in batch]
+        prefixes = [self._named(sentence.prefix) for sentence in batch]
+        # Without a penalty it stops when the best has ended: too early for several hypotheses.
+        exponent = options.alpha if options.n_best == 1 else options.alpha or 1.0
+        found = self.translator.translate_batch(
+            sources,
+            target_prefix=prefixes if any(prefixes) else None,
+            beam_size=options.beam,
+            num_hypotheses=options.beam if exponent else 1,
+            length_penalty=exponent,
+            min_decoding_length=0,
+            max_decoding_length=max_tokens,
+            max_input_length=0,
+            return_scores=True,
+            return_end_token=True,
+        )
+        scores = self._prefix_scores(sources, prefixes) if any(prefixes) else [0.0] * len(batch)
+        return [
+            self._hypotheses(result, options, exponent=exponent, prefix_score=prefix_score)
+            for result, prefix_score in zip(found, scores, strict=True)
+        ]
+
+    def _hypotheses(
+        self, result: Any, options: Options, *, exponent: float, prefix_score: float
+    ) -> list[Hypothesis]:
+        """Undo its length penalty and apply ours; finished ones come first, as in our search."""
+        hypotheses = []
+        for names, score in zip(result.hypotheses, result.scores, strict=True):
+            log_probability = score * len(names) ** exponent
+            if not log_probability > MISSING:
+                continue
+            ids = [self._ids[name] for name in names]
+            is_finished = ids[-1:] == [EOS_ID]
+            ours = (log_probability + prefix_score) / penalty(len(ids), options.alpha)
+            hypotheses.append(Hypothesis(ids[:-1] if is_finished else ids, ours, is_finished))
+        hypotheses.sort(key=lambda hypothesis: (not hypothesis.is_finished, -hypothesis.score))
+        return hypotheses[: options.n_best] or [Hypothesis([], -math.inf, is_finished=False)]
+
+    def _prefix_scores(self, sources: list[list[str]], prefixes: list[list[str]]) -> list[float]:
+        """Return the log-probabilities of prefixes, which its search counts as 0."""
+        scored = self.translator.score_batch(sources, prefixes, max_input_length=0)
+        return [sum(s.log_probs[: len(names)]) for s, names in zip(scored, prefixes, strict=True)]
+
+    def _named(self, ids: list[int]) -> list[str]:
+        return [self._names[number] for number in ids]
+
+
+def _opened(folder: Path, device: torch.device, compute_type: str) -> Any:
+    try:
+        return library().Translator(
+            str(folder),
+            device=device.type,
+            device_index=device.index or 0,
+            compute_type=compute_type,
+            intra_threads=torch.get_num_threads(),
+        )
+    except (RuntimeError, ValueError) as fault:
+        raise InputError(f"CTranslate2 cannot load {folder}: {fault}") from fault

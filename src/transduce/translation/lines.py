@@ -1,0 +1,68 @@
+"""Input lines, numbered, checked and grouped in windows, so that any amount fits in memory."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from itertools import repeat
+
+from transduce.errors import InputError
+
+MAX_LINE_CHARS = 500_000
+WINDOW_CHARS = 1 << 20
+
+
+@dataclass(frozen=True)
+class InputLine:
+    """A text to translate."""
+
+    number: int  # from 0
+    source: str
+    prefix: str  # how its translation must begin
+
+
+def numbered(sources: Iterable[str], prefixes: Iterable[str] | None) -> Iterator[InputLine]:
+    """Pair texts with the prefixes of their translations; raise on anything that is not text."""
+    given = repeat("") if prefixes is None else iter(prefixes)
+    count = 0
+    for number, source in enumerate(sources):
+        prefix = next(given, None)
+        if prefix is None:
+            raise InputError(f"line {number + 1:,} has no prefix: give one for every line")
+        for text in (source, prefix):
+            _check(text, f"line {number + 1:,}")
+        count += 1
+        yield InputLine(number, source, prefix)
+    if prefixes is not None and next(given, None) is not None:
+        raise InputError(f"there are more prefixes than lines ({count:,}): give one for every line")
+
+
+def windows(lines: Iterable[InputLine], *, most: int) -> Iterator[list[InputLine]]:
+    """Yield windows of at most `most` lines; fewer if they are long."""
+    window: list[InputLine] = []
+    characters = 0
+    for line in lines:
+        window.append(line)
+        characters += len(line.source) + len(line.prefix)
+        if len(window) == most or characters >= WINDOW_CHARS:
+            yield window
+            window, characters = [], 0
+    if window:
+        yield window
+
+
+def check_length(text: str, place: str) -> None:
+    """Raise if a text is so long that it is hardly a line of text."""
+    if len(text) > MAX_LINE_CHARS:
+        raise InputError(
+            f"{place} has {len(text):,} characters, but the maximum is {MAX_LINE_CHARS:,}: "
+            "is it text? Put every sentence or paragraph on a line of its own"
+        )
+
+
+def _check(text: str, place: str) -> None:
+    if not isinstance(text, str):
+        raise InputError(f"{place} is of type {type(text).__name__}, but must be a text")
+    check_length(text, place)
+    try:
+        text.encode()
+    except UnicodeEncodeError as half:
+        raise InputError(f"{place} has half of a surrogate pair") from half

@@ -1,0 +1,118 @@
+"""Model folders loaded for translation."""
+
+import json
+from collections.abc import Sequence
+from os import PathLike
+from pathlib import Path
+from typing import Literal, get_args
+
+import torch
+
+from transduce.errors import InputError
+from transduce.export.ctranslate2 import is_exported, is_installed, refusal
+from transduce.hardware.devices import choose_device
+from transduce.models.folder import TOKENIZER, load_model, load_settings
+from transduce.search.ensemble import Ensemble
+from transduce.tasks.base import Task
+from transduce.tasks.registry import find_task
+from transduce.translation.ctranslate2_engine import CTranslate2Engine
+from transduce.translation.inference import Precision, prepare_for_inference
+from transduce.translation.translator import Translator
+
+Folder = str | PathLike[str]
+EngineName = Literal["auto", "torch", "ctranslate2"]
+
+
+def load(
+    path_or_paths: Folder | Sequence[Folder],
+    device: str = "auto",
+    *,
+    precision: Precision = "float32",
+    engine: EngineName | None = None,
+) -> Translator:
+    """Load a model for translation.
+
+    path_or_paths: a model folder, or several with the same vocabulary for an ensemble.
+    device: cpu, cuda, cuda:N or mps; auto takes a GPU if there is one.
+    precision: float32; bf16, which is faster on GPUs; int8 with CTranslate2.
+    engine: torch, ctranslate2 or auto. auto takes CTranslate2 on the CPU if it is installed and can
+        express the model. Without a name it is torch, or CTranslate2 for an exported folder.
+
+    A folder, device or combination that cannot be used raises `InputError`; wrong settings in a
+    folder raise `ConfigError`.
+    """
+    given = [path_or_paths] if isinstance(path_or_paths, str | PathLike) else path_or_paths
+    folders = [Path(folder) for folder in given]
+    if not folders:
+        raise InputError("no model: give at least one folder")
+    chosen = choose_device(device)
+    if _chosen_engine(engine, folders, chosen) == "ctranslate2":
+        return _load_ctranslate2(folders, chosen, precision)
+    loaded = [load_model(folder, device=chosen) for folder in folders]
+    for folder in folders[1:]:
+        _check_same_vocabulary(folders[0], folder)
+    tasks = {one.config.data.task for one in loaded}
+    if len(tasks) > 1:
+        raise InputError(f"the models of an ensemble have one task, not {', '.join(sorted(tasks))}")
+    models = [prepare_for_inference(one.model, precision=precision) for one in loaded]
+    lengths = [one.config.model.max_length for one in loaded]
+    return Translator(
+        models[0] if len(models) == 1 else Ensemble(models),
+        loaded[0].tokenizer,
+        task=find_task(loaded[0].config.data.task),
+        device=chosen,
+        max_positions=min((length for length in lengths if length is not None), default=None),
+        by_sentence=all(one.config.data.lines == "sentences" for one in loaded),
+    )
+
+
+def _chosen_engine(
+    name: EngineName | None, folders: list[Path], device: torch.device
+) -> EngineName:
+    """Resolve `auto` and None to an engine."""
+    if name not in (None, *get_args(EngineName)):
+        raise InputError(f"engine={name!r}: use one of {', '.join(get_args(EngineName))}")
+    exported = any(map(is_exported, folders))
+    if name == "torch" and exported:
+        raise InputError(
+            "a folder exported to CTranslate2 has no weights for torch: use the engine "
+            "ctranslate2, or the model folder that was exported"
+        )
+    if name in (None, "auto") and exported:
+        return "ctranslate2"
+    if name != "auto":
+        return name or "torch"
+    if len(folders) > 1 or device.type != "cpu" or not is_installed():
+        return "torch"
+    config = load_settings(folders[0])
+    is_constrained = type(find_task(config.data.task)).constraint is not Task.constraint
+    return "torch" if is_constrained or refusal(config.model) else "ctranslate2"
+
+
+def _load_ctranslate2(
+    folders: list[Path], device: torch.device, precision: Precision
+) -> Translator:
+    if len(folders) > 1:
+        raise InputError("CTranslate2 loads one model only: use the engine torch for an ensemble")
+    config = load_settings(folders[0])
+    task = find_task(config.data.task)
+    engine = CTranslate2Engine.load(folders[0], device=device, precision=precision, task=task)
+    return Translator(
+        engine,
+        engine.tokenizer,
+        task=task,
+        device=device,
+        max_positions=engine.max_length,
+        by_sentence=config.data.lines == "sentences",
+    )
+
+
+def _check_same_vocabulary(one: Path, other: Path) -> None:
+    entries = [
+        json.loads((folder / TOKENIZER).read_text(encoding="utf-8")) for folder in (one, other)
+    ]
+    if entries[0] != entries[1]:
+        raise InputError(
+            f"{other / TOKENIZER} differs from {one / TOKENIZER}: the models of an ensemble must "
+            "share one vocabulary"
+        )

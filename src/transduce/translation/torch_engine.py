@@ -1,0 +1,198 @@
+"""The engine that searches with torch, on any device."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import cached_property, partial
+from itertools import chain
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from transduce.errors import InputError
+from transduce.hardware.devices import on_device
+from transduce.models.base import Searchable, Seq2Seq
+from transduce.search.beam import Beam, beam_search
+from transduce.search.constraint import AllOf, Constraint, PrefixConstraint
+from transduce.search.ensemble import Ensemble
+from transduce.search.hypothesis import Hypothesis
+from transduce.search.recorded import RecordedBeamSearch
+from transduce.search.sample import sample
+from transduce.text.special_ids import EOS_ID, PAD_ID
+from transduce.text.tokenizer import Tokenizer
+from transduce.translation.batches import batches_by_length
+from transduce.translation.engine import EncodedSentence, Engine, length, penalty
+from transduce.translation.inference import threads_for
+from transduce.translation.options import Options
+
+BYTES_FOR_POSITION = 2**17
+"""Memory of a CUDA device for one position: the cache of a big model takes 48 KiB of it."""
+CPU_BATCH_TOKENS = 32_768
+"""Positions of hypotheses in a batch on the CPU."""
+
+
+class BeamSearch(Protocol):
+    """Beam search with one model, step by step or by recorded steps."""
+
+    def __call__(
+        self, src: Tensor, beam: Beam, *, max_tokens: Tensor, constraint: Constraint | None
+    ) -> list[list[Hypothesis]]:
+        """Return the best hypotheses for each sentence of [B, S]."""
+        ...
+
+
+@dataclass(frozen=True)
+class TorchEngine(Engine):
+    """Searches with one model, or an ensemble, on one device."""
+
+    model: Searchable[Any]
+    tokenizer: Tokenizer
+    autocast: torch.dtype | None = None
+
+    def attention_model(self) -> Seq2Seq:
+        """Return the model, if it is one whose attention can be shown."""
+        if not isinstance(self.model, Seq2Seq):
+            raise InputError("attention can be shown for one model, not for an ensemble")
+        if not self.model.abilities.attention_maps:
+            name = type(self.model).__name__
+            raise InputError(f"a model of the class {name} has no attention to show")
+        return self.model
+
+    def search(
+        self, sentences: Sequence[EncodedSentence], options: Options
+    ) -> list[list[Hypothesis]]:
+        """Search in batches of like length; return the hypotheses in the given order."""
+        results: list[list[Hypothesis]] = [[] for _ in sentences]
+        budget = options.max_batch_tokens or batch_tokens(self.device)
+        hypotheses = 1 if options.sampling is not None else options.beam
+        for places in batches_by_length(
+            [max(len(s.ids), len(s.prefix)) + 1 for s in sentences],
+            max_tokens=budget // hypotheses,
+            cost=lambda tokens: tokens + self.task.max_tgt_tokens(tokens),
+            powers=self._is_recorded,
+        ):
+            batch = [sentences[place] for place in places]
+            for place, found in zip(places, self._search_or_split(batch, options), strict=True):
+                # Nothing is found if scores are NaN, or if no output obeys the constraint.
+                results[place] = found or [Hypothesis([], -math.inf, is_finished=False)]
+        return results
+
+    def _search_or_split(
+        self, batch: list[EncodedSentence], options: Options
+    ) -> list[list[Hypothesis]]:
+        """Search; where the memory is not enough, search for each half of the batch in turn."""
+        try:
+            return self._search(batch, options)
+        except RuntimeError as fault:
+            if not _is_lack_of_memory(fault):
+                raise
+            if len(batch) == 1:
+                raise InputError(
+                    f"not enough memory for one sentence of {len(batch[0].ids):,} tokens with a "
+                    f"beam of {options.beam:,}: use a smaller beam, or shorter lines"
+                ) from fault
+        half = len(batch) // 2
+        halves = (batch[:half], batch[half:])
+        return [found for part in halves for found in self._search_or_split(part, options)]
+
+    def _search(self, batch: list[EncodedSentence], options: Options) -> list[list[Hypothesis]]:
+        src = _padded([[*sentence.ids, EOS_ID] for sentence in batch]).to(self.device)  # [B, S]
+        limits = torch.tensor([self.max_tgt_tokens(sentence) for sentence in batch])  # [B]
+        enabled = self.autocast is not None
+        hypotheses = 1 if options.sampling is not None else options.beam
+        with (
+            on_device(self.device),
+            threads_for(self._multiplications(len(batch) * hypotheses)),
+            torch.autocast(self.device.type, dtype=self.autocast, enabled=enabled),
+        ):
+            constraint = self._constraint(batch, limits.tolist(), hypotheses=hypotheses)
+            if options.sampling is None:
+                return self._beam_search(
+                    src, options.searched(), max_tokens=limits, constraint=constraint
+                )
+            samples = sample(
+                self.model,
+                src,
+                options.sampling,
+                numbers=[sentence.number for sentence in batch],
+                max_tokens=limits,
+                constraint=constraint,
+            )
+            return [[_with_penalty(hypothesis, options.alpha)] for hypothesis in samples]
+
+    def _constraint(
+        self, batch: list[EncodedSentence], max_tokens: list[int], *, hypotheses: int
+    ) -> Constraint | None:
+        """Return what the hypotheses must obey: the task's constraint and the given prefixes."""
+        of_task = self.task.constraint(
+            [sentence.text for sentence in batch],
+            self.tokenizer,
+            max_tokens=max_tokens,
+            hypotheses=hypotheses,
+            device=self.device,
+        )
+        if not any(sentence.prefix for sentence in batch):
+            return of_task
+        prefix = _padded([sentence.prefix for sentence in batch]).to(self.device)  # [B, P]
+        given = PrefixConstraint(prefix, len(self.tokenizer))
+        return given if of_task is None else AllOf((of_task, given))
+
+    @cached_property
+    def _is_recorded(self) -> bool:
+        can_be = isinstance(self.model, Ensemble | Seq2Seq) and self.model.abilities.recorded_step
+        return can_be and self.device.type == "cuda" and self.autocast is None
+
+    @cached_property
+    def _beam_search(self) -> "BeamSearch":
+        """Record the steps of a search where the device and the model allow it."""
+        if not self._is_recorded:
+            return partial(beam_search, self.model)
+        return RecordedBeamSearch(
+            self.model,
+            longest_source=self.max_length,
+            max_positions=2 * batch_tokens(self.device),
+        )
+
+    def _multiplications(self, rows: int) -> int | None:
+        """Count the multiplications for the logits of a step; None for an ensemble."""
+        return None if self._projection_size is None else rows * self._projection_size
+
+    @cached_property
+    def _projection_size(self) -> int | None:
+        return self.model.projection.numel() if isinstance(self.model, Seq2Seq) else None
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what cannot leave this process: recorded steps and their memory."""
+        return {
+            name: value
+            for name, value in vars(self).items()
+            if name not in ("_beam_search", "_projection_size")
+        }
+
+
+def batch_tokens(device: torch.device) -> int:
+    """Return how many positions of hypotheses a batch may have by default."""
+    if device.type == "cuda":
+        return int(torch.cuda.get_device_properties(device).total_memory) // BYTES_FOR_POSITION
+    return CPU_BATCH_TOKENS
+
+
+def _is_lack_of_memory(fault: RuntimeError) -> bool:
+    """Recognise it on a CPU too, where torch has no exception of its own for it."""
+    return isinstance(fault, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(fault)
+
+
+def _padded(rows: list[list[int]]) -> Tensor:
+    """Make one tensor of rows, [B, longest]; through numpy, which reads lists much faster."""
+    lengths = np.fromiter(map(len, rows), np.int64, len(rows))
+    padded = np.full((len(rows), lengths.max()), PAD_ID)
+    is_real = np.arange(padded.shape[1]) < lengths[:, None]
+    padded[is_real] = np.fromiter(chain.from_iterable(rows), np.int64, lengths.sum())
+    return torch.from_numpy(padded)
+
+
+def _with_penalty(hypothesis: Hypothesis, alpha: float) -> Hypothesis:
+    """Divide a log-probability by the length penalty."""
+    return replace(hypothesis, score=hypothesis.score / penalty(length(hypothesis), alpha))

@@ -1,0 +1,254 @@
+"""Text in, text out: the command, the Python API and the server all translate with this.
+
+Lines are read in windows, so input of any size takes bounded memory. Within a window, sentences of
+similar length are translated together; a sentence gets the same translation alone and in any batch.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any
+
+import torch
+
+from transduce.errors import InputError
+from transduce.hardware.allocator import release_freed_memory
+from transduce.models.attention import Attention, attention_of
+from transduce.models.base import Searchable
+from transduce.search.hypothesis import Hypothesis
+from transduce.tasks.base import Task
+from transduce.tasks.translation import TranslationTask
+from transduce.text.pieces import Piece, cut, join
+from transduce.text.sentences import split_sentences
+from transduce.text.special_ids import EOS_ID
+from transduce.text.tokenizer import Tokenizer
+from transduce.translation.engine import (
+    EncodedSentence,
+    Engine,
+    SearchResult,
+    length,
+    log_probability,
+    penalty,
+)
+from transduce.translation.lines import InputLine, numbered, windows
+from transduce.translation.options import DEFAULT_OPTIONS, Alternative, Options, Translation
+from transduce.translation.torch_engine import TorchEngine
+
+WINDOWS_UNTIL_RELEASE = 16
+"""Windows after which freed memory is returned to the system."""
+NEXT_PIECE = 2_654_435_769
+"""Added to the number of a line for each of its pieces, so that each has its own sample."""
+
+
+class Translator:
+    """Translates text with a model; `transduce.load` makes one from a model folder."""
+
+    def __init__(
+        self,
+        model: Searchable[Any] | Engine,
+        tokenizer: Tokenizer,
+        *,
+        task: Task | None = None,
+        max_positions: int | None = None,
+        by_sentence: bool = False,
+        device: torch.device | str = "cpu",
+        autocast: torch.dtype | None = None,
+    ) -> None:
+        """Translate with a model that is prepared for inference, or with an engine.
+
+        task: how text is written and limited; by default translation.
+        max_positions: the longest sequence of the model, EOS included; None: no limit.
+        by_sentence: split lines into sentences, because the model was trained on single ones.
+        device, autocast: where and in which precision the model computes, if no engine is given.
+        """
+        if max_positions is not None and max_positions < 2:
+            raise InputError(
+                f"model.max_positions={max_positions}: there is no position beside EOS"
+            )
+        self.device = torch.device(device)
+        self._tokenizer = tokenizer
+        self._task = task or TranslationTask()
+        if not isinstance(model, Engine):
+            model = TorchEngine(self.device, max_positions, self._task, model, tokenizer, autocast)
+        self._engine = model
+        self._by_sentence = by_sentence and self._task.splits_lines
+        self._max_positions = max_positions
+        limits = [self._task.max_src_tokens, max_positions and max_positions - 1]  # EOS takes one
+        self._max_src_tokens = min((n for n in limits if n is not None), default=None)
+
+    def translate(
+        self,
+        texts: Sequence[str],
+        options: Options = DEFAULT_OPTIONS,
+        *,
+        prefixes: Sequence[str] | None = None,
+    ) -> list[Translation]:
+        """Translate texts; `prefixes` are the texts that their translations must start with.
+
+        What cannot be translated, such as a text that is no valid Unicode, raises `InputError`.
+        """
+        return list(self.stream(texts, options, prefixes=prefixes))
+
+    def stream(
+        self,
+        lines: Iterable[str],
+        options: Options = DEFAULT_OPTIONS,
+        *,
+        prefixes: Iterable[str] | None = None,
+        window: int | None = None,
+    ) -> Iterator[Translation]:
+        """Translate lines as they arrive, in bounded memory, and yield the results in order.
+
+        `window` lines are read before they are translated together; by default 512 on the CPU and
+        8,192 on a GPU.
+        """
+        if isinstance(lines, str) or isinstance(prefixes, str):
+            raise InputError("got one text instead of several: put it into a list")
+        if options.attention:
+            self._engine.attention_model()  # raises if there is no attention to show
+        if window is not None and window < 1:
+            raise InputError(f"a window of {window} lines: use 1 or more")
+        most = window or (512 if self.device.type == "cpu" else 8192)
+        return self._in_turn(windows(numbered(lines, prefixes), most=most), options)
+
+    def count_tokens(self, texts: Sequence[str]) -> list[int]:
+        """Return the number of tokens of each text."""
+        return [len(ids) for ids in self._tokenizer.encode_batch(texts)]
+
+    def _in_turn(self, read: Iterable[list[InputLine]], options: Options) -> Iterator[Translation]:
+        for number, lines in enumerate(read, start=1):
+            yield from self._translate(lines, options)
+            if number % WINDOWS_UNTIL_RELEASE == 0:
+                release_freed_memory()
+
+    def _translate(self, lines: list[InputLine], options: Options) -> list[Translation]:
+        encoded = self._encoded(lines, by_sentence=self._by_sentence and not options.whole_lines)
+        found = self._engine.search_with_retry(
+            [s for line in encoded for s in line.sentences], options
+        )
+        every_id = (hypothesis.ids for one in found for hypothesis in one.hypotheses)
+        texts = map(self._task.from_target, self._tokenizer.decode_batch(every_id))
+        results = ((one, [next(texts) for _ in one.hypotheses]) for one in found)
+        joined = []
+        for line in encoded:
+            of_line = [next(results) for _ in line.sentences]
+            attention = self._attention(line, of_line) if options.attention else ()
+            joined.append(replace(_joined(line, of_line, options), attention=attention))
+        return joined
+
+    def _attention(
+        self, line: "_EncodedLine", results: list[tuple[SearchResult, list[str]]]
+    ) -> tuple[Attention, ...]:
+        """Return the attention for each piece and its best translation."""
+        model = self._engine.attention_model()
+        chosen = (
+            (s, found.hypotheses[0]) for s, (found, _) in zip(line.sentences, results, strict=True)
+        )
+        return tuple(
+            attention_of(
+                model,
+                self._tokenizer,
+                sentence.ids,
+                best.ids + [EOS_ID] * (best.is_finished or not best.ids),
+            )
+            for sentence, best in chosen
+        )
+
+    def _encoded(self, lines: list[InputLine], *, by_sentence: bool) -> list["_EncodedLine"]:
+        """Encode lines in pieces that the model can read; a blank line has none."""
+        texts = [" ".join(line.source.split()) for line in lines]
+        given = [self._task.to_target(line.prefix.rstrip()) for line in lines]
+        prefixes = self._tokenizer.encode_targets(given) if any(given) else [[] for _ in given]
+        split = [split_sentences(text) if by_sentence else [text] if text else [] for text in texts]
+        ids = iter(self._tokenizer.encode_batch(list(chain.from_iterable(split))))
+        encoded = []
+        for line, parts, prefix in zip(lines, split, prefixes, strict=True):
+            if self._max_positions is not None and len(prefix) >= self._max_positions:
+                raise InputError(
+                    f"line {line.number + 1:,}: a prefix of {len(prefix):,} tokens, but the model "
+                    f"has {self._max_positions:,} positions; shorten it"
+                )
+            pieces, rows = self._short_enough(line, parts, [next(ids) for _ in parts])
+            found = [
+                EncodedSentence(
+                    row, line.number + NEXT_PIECE * place, [] if place else prefix, piece.text
+                )
+                for place, (row, piece) in enumerate(zip(rows, pieces, strict=True))
+            ]
+            encoded.append(_EncodedLine(line.source, pieces, found, len(pieces) > len(parts)))
+        return encoded
+
+    def _short_enough(
+        self, line: InputLine, parts: list[str], ids: list[list[int]]
+    ) -> tuple[list[Piece], list[list[int]]]:
+        """Cut those parts of a line that are too long into pieces, and encode them."""
+        pieces, rows = [], []
+        for part, row in zip(parts, ids, strict=True):
+            if self._max_src_tokens is None or len(row) <= self._max_src_tokens:
+                pieces.append(Piece(part))
+                rows.append(row)
+            elif self._task.max_src_tokens is None:
+                raise InputError(
+                    f"line {line.number + 1:,} has {len(row):,} tokens, but the model reads at "
+                    f"most {self._max_src_tokens:,}, and the task {self._task.name} does not cut "
+                    "lines: shorten it"
+                )
+            else:
+                smaller, their_ids = self._cut(part)
+                pieces += smaller
+                rows += their_ids
+        return pieces, rows
+
+    def _cut(self, text: str) -> tuple[list[Piece], list[list[int]]]:
+        """Cut a text into pieces that are short enough for the model, and encode them."""
+        assert self._max_src_tokens is not None
+        pieces = cut(text, max_tokens=self._max_src_tokens, count_tokens=self.count_tokens)
+        ids = self._tokenizer.encode_batch([piece.text for piece in pieces])
+        return pieces, [row[: self._max_src_tokens] for row in ids]
+
+
+@dataclass(frozen=True)
+class _EncodedLine:
+    """A line in pieces, usually one; none if it is blank."""
+
+    source: str
+    pieces: list[Piece]
+    sentences: list[EncodedSentence]
+    is_cut: bool  # because it was too long
+
+
+def _joined(
+    line: _EncodedLine, results: list[tuple[SearchResult, list[str]]], options: Options
+) -> Translation:
+    """Join the pieces of a line: the best of each, then the second best of each, and so on."""
+    if not results:
+        return Translation(line.source, "", 0.0, (Alternative("", 0.0),))
+    alternatives: dict[str, Alternative] = {}  # different ids can spell the same text
+    for rank in range(max(len(texts) for _, texts in results)):
+        chosen = [(found.hypotheses, texts, min(rank, len(texts) - 1)) for found, texts in results]
+        text = join(line.pieces, [texts[place] for _, texts, place in chosen])
+        score = _joint_score([hypotheses[place] for hypotheses, _, place in chosen], options.alpha)
+        alternatives.setdefault(text, Alternative(text, score))
+    best, *_ = alternatives.values()
+    return Translation(
+        line.source,
+        *best,
+        tuple(alternatives.values()),
+        _joint_note([found for found, _ in results], is_cut=line.is_cut),
+        all(found.hypotheses[0].is_finished for found, _ in results),
+    )
+
+
+def _joint_score(hypotheses: list[Hypothesis], alpha: float) -> float:
+    """Score several hypotheses as one: their log-probabilities and their lengths add up."""
+    if len(hypotheses) == 1:
+        return hypotheses[0].score
+    total = sum(log_probability(hypothesis, alpha) for hypothesis in hypotheses)
+    return total / penalty(sum(length(hypothesis) for hypothesis in hypotheses), alpha)
+
+
+def _joint_note(found: list[SearchResult], *, is_cut: bool) -> str:
+    if len(found) == 1:
+        return found[0].note
+    notes = [f"piece {number}: {piece.note}" for number, piece in enumerate(found, 1) if piece.note]
+    return "; ".join([f"too long, translated in {len(found)} pieces"] * is_cut + notes)

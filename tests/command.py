@@ -1,0 +1,111 @@
+"""The command `transduce`, run where torch is loaded already: in this process or a forked one."""
+
+import io
+import multiprocessing
+import os
+import re
+import signal
+import sys
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Literal
+
+import pytest
+
+PRELOADED = [
+    "transduce.cli.app",
+    "transduce.training.loop",
+    "torch._dynamo",  # which torch loads with its first optimiser
+    "matplotlib.figure",
+]
+
+
+@dataclass(frozen=True)
+class Result:
+    """How the command ended, and what it printed."""
+
+    code: int
+    out: str
+    err: str
+
+    def mistake(self) -> str:
+        """Return the message of a user's mistake: one line on standard error, exit code 2."""
+        assert (self.code, self.out) == (2, "")
+        assert self.err.startswith("transduce: ")
+        assert self.err.count("\n") == 1
+        assert self.err.endswith("\n")
+        return self.err.removeprefix("transduce: ").rstrip("\n")
+
+
+class Command:
+    """Runs the command with the given arguments, on a terminal of 80 columns."""
+
+    def __init__(self, capture: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch) -> None:
+        self._capture, self._patch = capture, patch
+
+    def __call__(
+        self,
+        *arguments: str | Path,
+        folder: Path | None = None,
+        env: dict[str, str] | None = None,
+        given: bytes = b"",
+    ) -> Result:
+        """Run it in a folder, with variables of the environment and standard input as given."""
+        from transduce.cli.app import main
+
+        self._capture.readouterr()
+        with self._patch.context() as patch:
+            patch.setattr(sys, "argv", ["transduce", *map(str, arguments)])
+            patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
+            for name, value in ({"COLUMNS": "80"} | (env or {})).items():
+                patch.setenv(name, value)
+            if folder is not None:
+                patch.chdir(folder)
+            with pytest.raises(SystemExit) as ended:
+                main()
+        printed = self._capture.readouterr()
+        return Result(int(ended.value.code or 0), printed.out, printed.err)
+
+
+@dataclass(frozen=True)
+class KillAt:
+    """A moment: before a file is opened or renamed whose name ends with a match of the pattern."""
+
+    event: Literal["open", "os.rename"]
+    pattern: str
+
+    def watch(self) -> None:
+        """Have this process kill itself at that moment."""
+
+        def kill(event: str, arguments: tuple[object, ...]) -> None:
+            if event == self.event and re.search(f"{self.pattern}$", str(arguments[0])):
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.addaudithook(kill)
+
+
+def start(*arguments: str | Path, log: Path, kill_at: KillAt | None = None) -> BaseProcess:
+    """Start the command in a process of its own that prints to a file.
+
+    The process is forked from a server that has loaded torch once, which saves seconds.
+    """
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(PRELOADED)
+    process = context.Process(target=_run, args=(list(map(str, arguments)), log, kill_at))
+    process.start()
+    return process
+
+
+def _run(arguments: list[str], log: Path, kill_at: KillAt | None) -> None:
+    from transduce.cli.app import main
+
+    for number in (signal.SIGINT, signal.SIGHUP):  # which nohup would have ignored
+        signal.signal(number, signal.SIG_DFL)
+    os.cpu_count = lambda: 1  # little text needs no processes to encode it
+    sys.argv = ["transduce", *arguments]
+    with log.open("w", buffering=1, encoding="utf-8") as printed:
+        sys.stdout = sys.stderr = printed
+        if kill_at is not None:
+            kill_at.watch()
+        main()

@@ -1,0 +1,399 @@
+"""Getting a corpus: a tiny one over the real path, and the real ones' entries."""
+
+import gzip
+import hashlib
+import io
+import json
+import re
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+import typer
+from rich.console import Console
+from typer.testing import CliRunner
+
+from tests.data.test_download import Server, names, sha256
+from tests.data.test_unpack import member, write_tar
+from transduce.cli.data.public import _get_with_bars, get_corpus, list_corpora
+from transduce.data.public.catalog import CORPORA, SPLITS, Corpus, Download, Text
+from transduce.data.public.download import RetryPolicy
+from transduce.data.public.fetch import LEDGER, fetch_corpus
+from transduce.data.public.integrity import RejectedFileError
+from transduce.data.public.progress import FileProgress
+from transduce.errors import InputError
+
+RETRIES = RetryPolicy(timeout_s=10, attempts=3, pause_s=0)
+SGML = '<doc><seg id="1">{}</seg></doc>\n'
+TEXTS = {"a.en": "one\ntwo\n", "a.de": "eins\nzwei\n", "dev.en": "three\n", "dev.de": "drei\n"}
+TEXTS |= {"test.en": "R&D\n", "test.de": "F&E\n"}
+
+
+@pytest.fixture(autouse=True)
+def _no_proxy(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("no_proxy", "*")
+
+
+@pytest.fixture
+def mirror(tmp_path: Path) -> Path:
+    """A folder with the archives of the tiny corpus."""
+    folder = tmp_path / "mirror"
+    folder.mkdir()
+    train = ((member(f"training/a.{x}"), TEXTS[f"a.{x}"].encode()) for x in ("en", "de"))
+    write_tar(folder / "train.tgz", *train)
+    for language in ("en", "de"):
+        packed = gzip.compress(TEXTS[f"dev.{language}"].encode(), mtime=0)
+        (folder / f"dev.{language}.gz").write_bytes(packed)
+    test = ((member(f"t/test-{x}.sgm"), SGML.format(text).encode()) for x, text in SIDES.items())
+    write_tar(folder / "test.tar", *test)
+    return folder
+
+
+SIDES = {"en": "R&amp;D", "de": "F&amp;E"}
+
+
+@pytest.fixture
+def server(mirror: Path) -> Iterator[Server]:
+    with Server.running() as running:
+        running.files = {path.name: path.read_bytes() for path in mirror.iterdir()}
+        yield running
+
+
+def tiny(base: str, mirror: Path) -> dict[str, Corpus]:
+    """An entry as the real ones are: some checksums are known and some are not."""
+    known = sha256((mirror / "train.tgz").read_bytes())
+    both = ("en", "de")
+    downloads = (
+        Download(
+            f"{base}/x/train.tgz",
+            300,
+            tuple(Text(f"a.{x}", "train", x, f"training/a.{x}") for x in both),
+            known,
+        ),
+        *(
+            Download(f"{base}/dev.{x}.gz", 30, (Text(f"dev.{x}", "dev", x, f"dev.{x}.gz"),))
+            for x in both
+        ),
+        Download(
+            f"{base}/test.tar",
+            10_240,
+            tuple(Text(f"test.{x}", "test", x, f"t/test-{x}.sgm") for x in both),
+        ),
+    )
+    return {"tiny": Corpus("tiny", both, 2, "none", downloads)}
+
+
+def bring(server: Server, mirror: Path, folder: Path) -> tuple[Path, ...]:
+    return fetch_corpus("tiny", folder, catalog=tiny(server.url, mirror), retries=RETRIES)
+
+
+def ledger(folder: Path) -> dict[str, str]:
+    read = json.loads((folder / LEDGER).read_text())
+    assert isinstance(read, dict)
+    return read
+
+
+def test_a_corpus_comes_as_plain_texts(server: Server, mirror: Path, tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "folder"
+    paths = bring(server, mirror, folder)
+    assert {path.name: path.read_text() for path in paths} == TEXTS
+    archives = {path.name for path in mirror.iterdir()}
+    assert set(names(folder)) == {*TEXTS, *archives, LEDGER}
+    known = {*TEXTS, *archives} - {"train.tgz"}
+    assert set(ledger(folder)) == known
+    for name, recorded in ledger(folder).items():
+        assert hashlib.sha256((folder / name).read_bytes()).hexdigest() == recorded
+
+
+def test_the_second_time_fetches_nothing(server: Server, mirror: Path, tmp_path: Path) -> None:
+    first = bring(server, mirror, tmp_path / "to")
+    server.requests.clear()
+    assert bring(server, mirror, tmp_path / "to") == first
+    for archive in mirror.iterdir():  # a user may delete them: only the texts are needed
+        (tmp_path / "to" / archive.name).unlink()
+    bring(server, mirror, tmp_path / "to")
+    assert server.requests == []
+
+
+def test_an_archive_that_is_there_is_not_fetched(
+    server: Server, mirror: Path, tmp_path: Path
+) -> None:
+    bring(server, mirror, tmp_path / "to")
+    server.requests.clear()
+    for name in TEXTS:
+        (tmp_path / "to" / name).unlink()
+    paths = bring(server, mirror, tmp_path / "to")
+    assert {path.name: path.read_text() for path in paths} == TEXTS
+    assert server.requests == []
+
+
+@pytest.mark.parametrize("trailing", ["", "/"])
+def test_a_mirror_by_url(server: Server, mirror: Path, tmp_path: Path, trailing: str) -> None:
+    catalog = tiny("https://nowhere.invalid", mirror)
+    address = f"{server.url}/deep/er{trailing}"
+    paths = fetch_corpus("tiny", tmp_path / "to", catalog=catalog, mirror=address, retries=RETRIES)
+    assert {path.name: path.read_text() for path in paths} == TEXTS
+
+
+def test_a_mirror_folder(mirror: Path, tmp_path: Path) -> None:
+    catalog = tiny("https://nowhere.invalid", mirror)
+    before = {path.name: path.read_bytes() for path in mirror.iterdir()}
+    paths = fetch_corpus("tiny", tmp_path / "to", catalog=catalog, mirror=str(mirror))
+    assert {path.name: path.read_text() for path in paths} == TEXTS
+    assert {path.name: path.read_bytes() for path in mirror.iterdir()} == before
+
+
+@pytest.mark.parametrize("address", ["file:///etc", "ftp://host/x", "https:///x", "s3://bucket"])
+def test_other_kinds_of_mirror_are_refused(mirror: Path, tmp_path: Path, address: str) -> None:
+    catalog = tiny("https://nowhere.invalid", mirror)
+    with pytest.raises(InputError, match="give a folder, or a URL that starts with http"):
+        fetch_corpus("tiny", tmp_path / "to", catalog=catalog, mirror=address)
+
+
+def test_a_mirror_that_is_not_a_url(mirror: Path, tmp_path: Path) -> None:
+    catalog = tiny("https://nowhere.invalid", mirror)
+    with pytest.raises(InputError, match="is not a valid URL"):
+        fetch_corpus(
+            "tiny",
+            tmp_path / "to",
+            catalog=catalog,
+            mirror="http://127.0.0.1:port",
+            retries=RETRIES,
+        )
+
+
+def test_an_unknown_name_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"'multi30' \(did you mean multi30k\?\); 'transduce data"):
+        fetch_corpus("multi30", tmp_path / "to")
+    assert names(tmp_path) == []
+
+
+@pytest.mark.parametrize("archive", ["train.tgz", "dev.en.gz", "test.tar"])
+def test_a_damaged_download_leaves_nothing_in_its_name(
+    server: Server, mirror: Path, tmp_path: Path, archive: str
+) -> None:
+    """Whether its checksum is known or not: one without is found out when it is unpacked."""
+    whole = server.files[archive]
+    server.files[archive] = b"<html>Please log in to this network.</html>"
+    folder = tmp_path / "to"
+    with pytest.raises(RejectedFileError, match=re.escape(archive)):
+        bring(server, mirror, folder)
+    assert not (folder / archive).exists()
+    assert not (folder / LEDGER).exists() or archive not in ledger(folder)
+    server.files[archive] = whole
+    paths = bring(server, mirror, folder)
+    assert {path.name: path.read_text() for path in paths} == TEXTS
+
+
+@pytest.mark.parametrize("name", ["train.tgz", "dev.en.gz"])
+def test_a_file_that_changed_on_the_server_is_not_taken_for_the_first(
+    server: Server, mirror: Path, tmp_path: Path, name: str
+) -> None:
+    folder, catalog = tmp_path / "to", tiny(server.url, mirror)
+    bring(server, mirror, folder)
+    texts = [text for split in SPLITS for text in catalog["tiny"].texts(split)]
+    for gone in (name, *(text.name for text in texts)):
+        (folder / gone).unlink()
+    server.files[name] = gzip.compress(b"something else\n", mtime=0)
+    found = hashlib.sha256(server.files[name]).hexdigest()
+    with pytest.raises(RejectedFileError, match=rf"{name} is damaged: its sha256 is {found}, exp"):
+        bring(server, mirror, folder)
+    assert not (folder / name).exists()
+
+
+@pytest.mark.parametrize("name", ["dev.en.gz", "a.de"])
+def test_a_file_that_was_altered_here_is_set_aside(
+    server: Server, mirror: Path, tmp_path: Path, name: str
+) -> None:
+    folder = tmp_path / "to"
+    bring(server, mirror, folder)
+    (folder / name).write_text("altered")
+    (folder / "dev.en").unlink()
+    with pytest.raises(RejectedFileError, match=rf"{name} is damaged.*now .*{name}\.rejected"):
+        bring(server, mirror, folder)
+    assert not (folder / name).exists()
+    assert (folder / f"{name}.rejected").read_text() == "altered"
+    paths = bring(server, mirror, folder)
+    assert {path.name: path.read_text() for path in paths} == TEXTS
+
+
+def test_a_hostile_archive_is_set_aside(server: Server, mirror: Path, tmp_path: Path) -> None:
+    folder, evil = tmp_path / "to", write_tar(tmp_path / "evil.tar", (member("../a.en"), b"evil"))
+    server.files["test.tar"] = evil.read_bytes()
+    with pytest.raises(RejectedFileError, match=r"test\.tar is refused.*outside the folder"):
+        bring(server, mirror, folder)
+    assert not (folder / "test.tar").exists()
+    assert "a.en" not in names(tmp_path)
+
+
+@pytest.mark.parametrize("content", ["[]", "{", '{"dev.en.gz": 1}'])
+def test_a_broken_ledger_is_an_error(
+    server: Server, mirror: Path, tmp_path: Path, content: str
+) -> None:
+    (tmp_path / LEDGER).write_text(content)
+    with pytest.raises(InputError, match=r"checksums\.json is not a list of checksums; delete it"):
+        bring(server, mirror, tmp_path)
+
+
+@pytest.mark.skipif(not Path("/sys").exists(), reason="needs a folder without write permission")
+def test_a_folder_that_may_not_be_written_to(server: Server, mirror: Path, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("in the way")
+    for folder in (Path("/sys/corpora"), tmp_path / "file" / "to"):
+        with pytest.raises(InputError, match=rf"cannot write {folder}: .*; choose a folder"):
+            bring(server, mirror, folder)
+
+
+@pytest.mark.parametrize("kill_at", [2, 6, 9, 16, 22, 28])
+def test_killed_at_any_step_and_run_again(
+    server: Server, mirror: Path, tmp_path: Path, kill_at: int
+) -> None:
+    program = f"""
+import os, signal
+from pathlib import Path
+from tests.data.test_fetch import tiny
+from transduce.data.public.fetch import fetch_corpus
+steps = iter(range(1000))
+def report(progress):
+    if next(steps) == {kill_at}:
+        os.kill(os.getpid(), signal.SIGKILL)
+fetch_corpus("tiny", Path({str(tmp_path / "to")!r}), progress=report,
+    catalog=tiny({server.url!r}, Path({str(mirror)!r})))
+"""
+    root = Path(__file__).parents[2]
+    killed = subprocess.run([sys.executable, "-c", program], cwd=root, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    for path in (tmp_path / "to").iterdir():
+        assert path.name not in TEXTS or path.read_text() == TEXTS[path.name]
+        assert path.name not in server.files or path.read_bytes() == server.files[path.name]
+    paths = bring(server, mirror, tmp_path / "to")
+    assert {path.name: path.read_text() for path in paths} == TEXTS
+    assert not [n for n in names(tmp_path / "to") if ".part" in n or n.endswith(".making")]
+
+
+@pytest.mark.parametrize("corpus", CORPORA.values(), ids=CORPORA)
+def test_an_entry_is_well_formed(corpus: Corpus) -> None:
+    files = [download.name for download in corpus.downloads]
+    texts = [text for split in SPLITS for text in corpus.texts(split)]
+    produced = [*files, *(text.name for text in texts), LEDGER]
+    assert len(set(produced)) == len(produced)
+    assert all(re.fullmatch(r"[\w.-]+", name) for name in produced)
+    for download in corpus.downloads:
+        assert urlsplit(download.url).scheme == "https"
+        assert download.url.endswith((".tgz", ".tar", ".gz"))
+        assert download.size_bytes > 0
+        assert download.texts
+        algorithm, _, digits = (download.checksum or sha256(b"")).partition(":")
+        assert re.fullmatch(r"[0-9a-f]+", digits)
+        assert len(digits) == 2 * hashlib.new(algorithm, usedforsecurity=False).digest_size
+    for split in SPLITS:
+        languages = [text.language for text in corpus.texts(split)]
+        counts = {languages.count(language) for language in corpus.languages}
+        assert set(languages) == set(corpus.languages)
+        assert len(counts) == 1
+    assert all(text.name.endswith(f".{text.language}") for text in texts)
+
+
+def test_texts_of_one_name_are_the_same_text_in_every_corpus() -> None:
+    """So that two corpora can share a folder."""
+    members: dict[str, tuple[str, str]] = {}
+    for corpus in CORPORA.values():
+        for download in corpus.downloads:
+            for text in download.texts:
+                origin = (download.url, text.member)
+                assert members.setdefault(text.name, origin) == origin
+
+
+def test_wmt14_is_tuned_on_newstest2013_and_tested_on_newstest2014() -> None:
+    german = CORPORA["wmt14-en-de"]
+    assert [text.name for text in german.texts("dev")] == ["newstest2013.en", "newstest2013.de"]
+    assert {text.name: text.member for text in german.texts("test")} == {
+        "newstest2014.de-en.en": "test-full/newstest2014-deen-src.en.sgm",
+        "newstest2014.de-en.de": "test-full/newstest2014-deen-ref.de.sgm",
+    }
+    french = CORPORA["wmt14-en-fr"]
+    assert len(french.texts("train")) == 10
+    assert "giga-fren.release2.fixed.fr" in [text.name for text in french.texts("train")]
+
+
+@pytest.mark.parametrize("name", CORPORA)
+def test_the_real_layouts_unpack(name: str, tmp_path: Path) -> None:
+    """Archives with the members that the entry names, but without the known checksums."""
+    mirror = tmp_path / "mirror"
+    mirror.mkdir()
+    expected = {}
+    for download in CORPORA[name].downloads:
+        contents = []
+        for text in download.texts:
+            line = f"{text.name} <&> é\n"
+            expected[text.name] = line
+            content = line.encode()
+            if text.member.endswith(".sgm"):
+                content = SGML.format(line.strip().replace("&", "&amp;")).encode()
+            elif text.member.endswith(".gz"):
+                content = gzip.compress(content)
+            contents.append((member(text.member), content))
+        if download.name.endswith(".gz"):
+            (mirror / download.name).write_bytes(contents[0][1])
+        else:
+            write_tar(mirror / download.name, *contents)
+    unsigned = tuple(replace(part, checksum=None) for part in CORPORA[name].downloads)
+    catalog = {name: replace(CORPORA[name], downloads=unsigned)}
+    paths = fetch_corpus(name, tmp_path / "to", catalog=catalog, mirror=str(mirror))
+    assert {path.name: path.read_text(encoding="utf-8") for path in paths} == expected
+
+
+app = typer.Typer()
+app.command("list")(list_corpora)
+app.command("get")(get_corpus)
+
+
+def test_the_list_names_every_corpus_in_80_columns() -> None:
+    result = CliRunner().invoke(app, ["list"], env={"COLUMNS": "80"})
+    lines = result.stdout.splitlines()
+    assert set(CORPORA) <= {line.partition(" ")[0] for line in lines}
+    assert max(len(line) for line in lines) <= 80
+    assert not any("…" in line for line in lines)
+
+
+def test_the_command_brings_a_corpus(
+    server: Server, mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(CORPORA, "tiny", tiny("https://nowhere.invalid", mirror)["tiny"])
+    server.drops = [100]
+    monkeypatch.setattr("transduce.data.public.download.time.sleep", lambda _seconds: None)
+    arguments = ["get", "tiny", "--to", str(tmp_path / "to"), "--mirror", server.url]
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0
+    assert f"train {tmp_path / 'to' / 'a.en'}\n" in result.stdout
+    assert "trying again from 100 B" in result.stderr
+    for line in ("downloading test.tar (10.2 kB)", "downloading test.tar: done"):
+        assert result.stderr.count(f"{line}\n") == 1
+
+
+def test_a_terminal_gets_bars(
+    mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(CORPORA, "tiny", tiny("https://nowhere.invalid", mirror)["tiny"])
+    console = Console(file=io.StringIO(), force_terminal=True, width=80)
+    _get_with_bars(console, "tiny", tmp_path / "to", mirror=str(mirror))
+    assert isinstance(console.file, io.StringIO)
+    assert "unpacking test.tar: done" in console.file.getvalue()
+    assert (tmp_path / "to" / "a.en").exists()
+
+
+def test_progress_only_grows_and_ends(server: Server, mirror: Path, tmp_path: Path) -> None:
+    steps: list[FileProgress] = []
+    catalog = tiny(server.url, mirror)
+    fetch_corpus("tiny", tmp_path / "to", catalog=catalog, retries=RETRIES, progress=steps.append)
+    for name in server.files:
+        for action in ("download", "unpack"):
+            mine = [step for step in steps if (step.name, step.action) == (name, action)]
+            done = [step.done_bytes for step in mine]
+            assert done == sorted(done)
+            assert [step.finished for step in mine] == [False] * (len(mine) - 1) + [True]
+            assert all(step.done_bytes <= (step.total_bytes or 0) for step in mine)
