@@ -26,7 +26,7 @@ def reuse_freed_blocks() -> None:
 
     glibc maps large blocks one by one at first, and each new mapping is cleared page by page. It
     raises the limit to the largest block it has seen freed, but only up to 32 MiB: until then, a
-    search that needs slightly larger logits than keys pays for new pages at every step, an eighth
+    search that needs slightly larger logits than keys pays for new pages at every step, a tenth
     of the time of 64 sentences of the small preset. With another C library nothing is done.
     """
     mallopt = _c_function("mallopt")
