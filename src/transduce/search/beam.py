@@ -294,7 +294,9 @@ def _follow_parents(
     """Collect the tokens of n hypotheses of each sentence, from the last back to the first.
 
     `lengths`, [B, n], counts their tokens; `beams`, [B, n], says which of the k wrote the last.
+    This runs on the CPU: a GPU would be launched three times for every token.
     """
+    ids, parents, lengths, beams = (given.cpu() for given in (ids, parents, lengths, beams))
     tokens = ids.new_empty(*lengths.shape, ids.size(2))  # [B, n, T]
     for step in reversed(range(ids.size(2))):
         tokens[:, :, step] = ids[:, :, step].gather(1, beams)

@@ -9,6 +9,9 @@ from transduce.search.hypothesis import log_probabilities
 CHUNK = 64
 """The entries of the vocabulary that are first represented by their maximum."""
 
+BLOCK = 1 << 20
+"""How many log-probabilities the CPU computes at a time."""
+
 
 def best_continuations(
     logits: Tensor,
@@ -45,8 +48,7 @@ def _likeliest(logits: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
 
         return likeliest(logits.contiguous(), count)
     best, ids = top_of_rows(logits, count)
-    # log_softmax is one pass, where torch's logsumexp is several.
-    return best, ids, best[..., :1] - log_probabilities(logits).gather(-1, ids[..., :1])
+    return best, ids, best[..., :1] - _log_probability_of(ids[..., :1], logits)
 
 
 def _likeliest_allowed(
@@ -61,7 +63,19 @@ def _likeliest_allowed(
     best, ids = top_of_rows(choosable, count)
     summed = choosable if renormalise else logits
     first = ids[..., :1]
-    return best, ids, summed.gather(-1, first) - log_probabilities(summed).gather(-1, first)
+    return best, ids, summed.gather(-1, first) - _log_probability_of(first, summed)
+
+
+def _log_probability_of(ids: Tensor, logits: Tensor) -> Tensor:
+    """Return the log-probability of one id in each row, [B, k, 1].
+
+    log_softmax is one pass, where torch's logsumexp is several. On the CPU it goes block by block:
+    its result is thrown away, and one of a large batch would be new, cleared pages at every step.
+    """
+    rows, ids_of_rows = logits.flatten(0, -2), ids.flatten(0, -2)  # [B*k, V], [B*k, 1]
+    block = max(1, BLOCK // rows.size(1)) if logits.device.type == "cpu" else rows.size(0)
+    parts = zip(rows.split(block), ids_of_rows.split(block), strict=True)
+    return torch.cat([log_probabilities(part).gather(-1, its) for part, its in parts]).view_as(ids)
 
 
 def _suits_kernel(logits: Tensor, count: int) -> bool:
