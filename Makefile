@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
 .DEFAULT_GOAL := help
-.PHONY: help test test-all check format demo docs clean
+.PHONY: help test test-all check format demo docs site package clean
 
 help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/'
@@ -32,6 +32,14 @@ demo: $(READY)  ## train a small translator on a built-in corpus, and try it
 docs: $(READY)  ## run every command of the documents for real, in a quarter of an hour
 	$(BIN)/python -m tests.project.documents docs/TUTORIAL.md
 	$(BIN)/python -m tests.project.documents README.md docs/PYTHON.md
+
+site: $(READY)  ## build the documents and a reference of the Python API into build/site
+	$(BIN)/python docs/site/build.py
+
+package: $(READY)  ## build a wheel and an sdist into dist, and check them
+	rm -rf dist
+	$(BIN)/python -m build --no-isolation
+	$(BIN)/twine check --strict dist/*
 
 clean:  ## remove the environment and the caches
 	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis build dist

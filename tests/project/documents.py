@@ -13,7 +13,7 @@ marked `trained` are run in one of two ways:
   printed is not compared.
 
 `make` targets are only looked up, because a test may run inside one; except for `make demo`, which
-is `transduce demo`.
+is `transduce demo`. So are the extras that `pip install` names: this environment stays as it is.
 """
 
 import contextlib
@@ -26,6 +26,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import tomllib
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
@@ -44,6 +45,7 @@ ROOT = Path(__file__).parents[2]
 DOCUMENTS = ("README.md", "docs/PYTHON.md", "docs/TUTORIAL.md", "docs/DEMO_CORPUS.md")
 BLOCK = re.compile(r"^```(.*?)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 COMMAND = re.compile(r"^\$ ((?:.*\\\n)*.*)\n?", re.MULTILINE)
+SET_UP = re.compile(r"python3 -m venv |source \S+/activate$|pip install ")
 FIGURE = re.compile(r"\d[\d,.:]*(?:e[-+]\d+)?")
 FEW: dict[str, Any] = {"DEV": 8, "TEST": 12}
 SMALL: dict[str, Any] = {**FEW, "TRAIN": 300, "STEPS": 2, "QUICK_STEPS": 2}
@@ -88,6 +90,9 @@ def faults(text: str, place: Path, *, brief: bool) -> Iterator[str]:
 def _command_faults(
     block: Block, command: str, shown: str, place: Path, *, brief: bool
 ) -> Iterator[str]:
+    if SET_UP.match(command):
+        yield from _extra_faults(command)
+        return
     program, *arguments = shlex.split(command.replace("\\\n", " "))
     if program == "make":
         found = subprocess.run(
@@ -115,6 +120,13 @@ def _command_faults(
         yield f"{command} ends with {result.returncode}: {result.stdout}"
     elif shown.strip() and not _agree(shown, result.stdout, figures=not block.trained):
         yield f"{command} prints\n{result.stdout}"
+
+
+def _extra_faults(command: str) -> Iterator[str]:
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    for names in re.findall(r"\[([^]]*)\]", command):
+        for name in set(names.split(",")) - set(project["optional-dependencies"]):
+            yield f"{command}: there is no extra {name}"
 
 
 def _brief_faults(command: str, place: Path) -> Iterator[str]:

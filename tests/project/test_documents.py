@@ -4,16 +4,27 @@ Blocks that train run in brief here; `make docs` runs them for real (see documen
 """
 
 import re
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import unquote
 
 import pytest
 import typer.main
 
 from tests.project.documents import BLOCK, DOCUMENTS, ROOT, faults
 from transduce.cli.app import app
+from transduce.config.schema import Config
 
 README, KOREAN = ROOT / "README.md", ROOT / "README.ko.md"
 LINK = re.compile(r"\]\((?!https?:)([^)#]+)")
+ANCHORED = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
+HEADING = re.compile(r"^#+ +(.+?) *$", re.MULTILINE)
+EVERY_DOCUMENT = sorted(
+    str(path.relative_to(ROOT))
+    for folder in (ROOT, ROOT / "docs", ROOT / "recipes")
+    for path in folder.glob("*.md")
+)
 SPAN = re.compile(r"`([^`\n]+)`")
 TABLE_ROW = re.compile(r"^\|.*\|$", re.MULTILINE)
 
@@ -53,11 +64,60 @@ def spans(text: str) -> list[str]:
     return sorted(set(SPAN.findall(BLOCK.sub("", text))))
 
 
-@pytest.mark.parametrize("document", [*DOCUMENTS, KOREAN.name])
+@pytest.mark.parametrize("document", EVERY_DOCUMENT)
 def test_links_lead_somewhere(document: str) -> None:
-    path = ROOT / document
-    targets = LINK.findall(path.read_text(encoding="utf-8"))
-    assert [target for target in targets if not (path.parent / target).exists()] == []
+    assert list(broken_links(ROOT / document)) == []
+
+
+def broken_links(document: Path) -> Iterator[str]:
+    """Find links to files that are not there, and to headings that a document does not have."""
+    prose = SPAN.sub("", BLOCK.sub("", document.read_text(encoding="utf-8")))
+    for name, anchor in ANCHORED.findall(prose):
+        target = document.parent / unquote(name) if name else document
+        if not target.exists():
+            yield name
+        elif anchor and unquote(anchor) not in anchors(target.read_text(encoding="utf-8")):
+            yield f"{name}#{anchor}"
+
+
+def anchors(text: str) -> set[str]:
+    """Return what its headings are called in links: as GitHub does, and our site."""
+    seen: Counter[str] = Counter()
+    names = set()
+    for heading in HEADING.findall(BLOCK.sub("", text)):
+        name = re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-")
+        names.add(f"{name}-{seen[name]}" if seen[name] else name)
+        seen[name] += 1
+    return names
+
+
+@pytest.mark.parametrize(
+    "link", ["gone.md", "other.md#gone", "other.md#the-cards-limit-2", "#gone", "other.md#code"]
+)
+def test_a_link_that_leads_nowhere_is_found(link: str, tmp_path: Path) -> None:
+    limit = "## The card's limit\n"
+    (tmp_path / "other.md").write_text(f"# Other\n{limit}{limit}```console\n# code\n```\n")
+    document = tmp_path / "this.md"
+    sound = "# This\n[a](other.md#the-cards-limit) [b](#this) [c](other.md#the-cards-limit-1)\n"
+    document.write_text(sound)
+    assert list(broken_links(document)) == []
+    document.write_text(f"{sound}[d]({link})\n")
+    assert list(broken_links(document)) == [link]
+
+
+@pytest.mark.parametrize("document", EVERY_DOCUMENT)
+def test_make_targets_exist(document: str) -> None:
+    makefile = (ROOT / "Makefile").read_text(encoding="utf-8")
+    targets = re.findall(r"^([a-z-]+):", makefile, re.MULTILINE)
+    named = re.findall(r"`make ([a-z-]+)`", (ROOT / document).read_text(encoding="utf-8"))
+    assert set(named) <= set(targets)
+
+
+@pytest.mark.parametrize("readme", [README, KOREAN])
+def test_what_a_kill_costs_is_the_default(readme: Path) -> None:
+    """The README says how many minutes of training are repeated at most."""
+    [lost] = re.findall(r"(\d+)[^\d]*`run\.save_minutes`", readme.read_text(encoding="utf-8"))
+    assert float(lost) == Config().run.save_minutes
 
 
 @pytest.mark.parametrize("document", DOCUMENTS)
@@ -112,6 +172,7 @@ import transduce
         ("2\n", "3\n"),
         ("```console", "```sh"),
         ("$ make test", "$ no-such-program"),
+        ("$ make test", "$ pip install '.[serve,sreve]'"),
     ],
 )
 def test_a_planted_fault_is_found(true: str, planted: str, tmp_path: Path) -> None:
