@@ -181,3 +181,18 @@ def test_every_control_has_a_name(text: str) -> None:
     assert len([tag for tag, _ in page.elements if tag == "fieldset"]) == len(
         page.texts_in("legend")
     )
+
+
+@pytest.mark.parametrize(
+    ("text", "language"),
+    [("猫は寝る。", "ja"), ("猫在睡觉。", "zh"), ("고양이", "ko"), ("Die Katze", None)],
+)
+def test_a_text_names_its_language_and_with_it_its_fonts(text: str, language: str | None) -> None:
+    page = Page(
+        attention_page([attention(["a"], [bytes_as_letters(text)])], source="a", translation=text)
+    )
+    source, translation = [at for tag, at in page.elements if tag == "dd"]
+    [picture] = [at for _, at in page.elements if at.get("id") == "picture"]
+    assert source.get("lang") is None
+    assert translation.get("lang") == picture.get("lang") == language
+    assert f"{language}: '\"" in page.texts_in("script")[-1] or language is None

@@ -3,11 +3,13 @@
 from pathlib import Path
 
 import pytest
+from fontTools.fontBuilder import FontBuilder  # type: ignore[import-untyped]
+from fontTools.pens.ttGlyphPen import TTGlyphPen  # type: ignore[import-untyped]
 from matplotlib.figure import Figure
 from matplotlib.image import imread
 
 from tests.analysis.shown import attention, bytes_as_letters
-from transduce.analysis import attention_picture as module
+from transduce.analysis import pictures
 from transduce.analysis.attention_picture import AttentionKind, attention_picture
 from transduce.errors import InputError
 
@@ -79,7 +81,7 @@ def test_a_kind_that_does_not_exist_is_refused(tmp_path: Path) -> None:
 def test_without_matplotlib_it_says_how_to_get_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(module, "available", lambda: False)
+    monkeypatch.setattr(pictures, "available", lambda: False)
     with pytest.raises(InputError, match=r"pip install 'transduce\[plot\]'"):
         attention_picture(attention(["a"], ["b"]), tmp_path / "heads.png")
 
@@ -87,3 +89,57 @@ def test_without_matplotlib_it_says_how_to_get_it(
 def test_a_file_that_cannot_be_written_is_named(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"heads\.png"):
         attention_picture(attention(["a"], ["b"]), tmp_path / "no folder" / "heads.png")
+
+
+@pytest.mark.parametrize(("name", "start"), [("a.svg", b"<?xml"), ("a.PDF", b"%PDF-")])
+def test_the_format_follows_the_suffix(tmp_path: Path, name: str, start: bytes) -> None:
+    attention_picture(attention(["a"], ["b"]), tmp_path / name)
+    assert (tmp_path / name).read_bytes().startswith(start)
+
+
+def test_a_font_is_chosen_that_has_the_characters(
+    tmp_path: Path, figure: Figure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_font(monkeypatch, tmp_path / "font.ttf", "Made Up", "日本語")
+    shown = attention(["A", "Ġman"], [bytes_as_letters("日本語")])
+    assert attention_picture(shown, tmp_path / "heads.svg") == ""
+    label = figure.axes[0].get_yticklabels()[0]
+    assert label.get_text() == "日本語"
+    assert "Made Up" in label.get_fontfamily()
+
+
+def test_characters_that_no_font_has_are_named_with_a_font_to_install(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with_font(monkeypatch, tmp_path / "font.ttf", "Made Up", "日")
+    shown = attention(["a"], [bytes_as_letters("日本"), bytes_as_letters("ㄅ")])
+    lacking = attention_picture(shown, tmp_path / "heads.png")
+    assert set(lacking) == {"本", "ㄅ"}
+    advice = "no installed font has ㄅ本: install one, such as Noto Sans Bopomofo, Noto Sans CJK"
+    assert pictures.advice_on_fonts(lacking) == advice
+
+
+def with_font(patch: pytest.MonkeyPatch, path: Path, name: str, letters: str) -> None:
+    """Install a font of squares for the letters, besides matplotlib's default font alone."""
+    from matplotlib import font_manager
+
+    builder = FontBuilder(1000, isTTF=True)
+    glyphs = {letter: f"uni{ord(letter):04X}" for letter in letters}
+    builder.setupGlyphOrder([".notdef", *glyphs.values()])
+    builder.setupCharacterMap({ord(letter): glyph for letter, glyph in glyphs.items()})
+    pen = TTGlyphPen(None)
+    pen.moveTo((0, 0))
+    for corner in ((0, 700), (700, 700), (700, 0)):
+        pen.lineTo(corner)
+    pen.closePath()
+    square = pen.glyph()
+    builder.setupGlyf(dict.fromkeys([".notdef", *glyphs.values()], square))
+    builder.setupHorizontalMetrics(dict.fromkeys([".notdef", *glyphs.values()], (800, 0)))
+    builder.setupHorizontalHeader(ascent=800, descent=-200)
+    builder.setupNameTable({"familyName": name, "styleName": "Regular"})
+    builder.setupOS2(sTypoAscender=800, usWinAscent=800, usWinDescent=200)
+    builder.setupPost()
+    builder.save(path)
+    default = [font for font in font_manager.fontManager.ttflist if font.name == "DejaVu Sans"]
+    patch.setattr(font_manager.fontManager, "ttflist", default)
+    patch.setattr(font_manager, "findSystemFonts", lambda: [str(path)])

@@ -1,5 +1,6 @@
 """`transduce runs`: what stands in the folders of runs, side by side."""
 
+import json
 import math
 import os
 import shutil
@@ -27,13 +28,14 @@ app.main()
 
 
 def transduce_runs(
-    folder: Path | str, columns: int = 80, **environment: str
+    *arguments: Path | str, columns: int = 80, cwd: Path | None = None, **environment: str
 ) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", PROGRAM, "runs", str(folder)],
+        [sys.executable, "-c", PROGRAM, "runs", *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,
+        cwd=cwd,
         env=os.environ | {"COLUMNS": str(columns)} | environment,  # noqa: TID251 - passed on
     )
 
@@ -52,12 +54,19 @@ def by_metric(event: Scored, *, metric: str = "BLEU", higher_is_better: bool = T
     return replace(event, best_by="metric", metric=metric, higher_is_better=higher_is_better)
 
 
-def make_run(folder: Path, *events: Event, settings: list[str] | None = None) -> None:
+def make_run(
+    folder: Path,
+    *events: Event,
+    settings: list[str] | None = None,
+    provenance: dict[str, object] | None = None,
+) -> None:
     folder.mkdir(parents=True)
     with Journal(folder / "journal.jsonl") as journal:
         for event in events:
             journal(event)
     (folder / "config.yaml").write_text(to_yaml(load_config("tiny", settings or [])))
+    if provenance is not None:
+        (folder / "provenance.json").write_text(json.dumps(provenance))
 
 
 STARTED = Started(0, 10, 10, "cpu", "float32", 1, 0.0)
@@ -201,8 +210,10 @@ def test_runs_of_version_0_1_are_listed_beside_new_ones(tmp_path: Path) -> None:
     shutil.copytree(OLD_RUN, tmp_path / "old")
     result = transduce_runs(tmp_path)
     assert (result.returncode, result.stderr) == (0, "")
-    assert rows(result.stdout)[2][:4] == ["old", "*", "unfinished", "16"]
-    assert "0.00" in rows(result.stdout)[2]
+    assert rows(result.stdout)[3][:5] == ["2", "old", "*", "unfinished", "16"]
+    assert "0.00" in rows(result.stdout)[3]
+    assert "group 1: development set unknown: it has no provenance.json" in result.stdout
+    assert "group 2: development set 49bfb0f9; vocabulary eee0bc65" in result.stdout
 
 
 def test_what_is_not_finite_is_no_best(tmp_path: Path) -> None:
@@ -281,7 +292,109 @@ import sys
 from pathlib import Path
 from transduce.cli.runs import list_runs
 assert "rich" not in sys.modules
-list_runs(Path(sys.argv[1]))
+list_runs([Path(sys.argv[1])])
 assert not {"torch", "numpy", "matplotlib"} & set(sys.modules)
 """
     subprocess.run([sys.executable, "-c", program, folder], capture_output=True, check=True)
+
+
+def scored_on(dev_set: str, vocabulary: str = "v1") -> dict[str, object]:
+    return {"dev_set": dev_set, "tokenizer": vocabulary}
+
+
+def test_runs_with_other_development_sets_are_not_ranked_with_each_other(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", scored(1, 3.0, 20.0), provenance=scored_on("d1"))
+    make_run(tmp_path / "b", scored(1, 2.0, 30.0), provenance=scored_on("d2"))
+    make_run(tmp_path / "c", scored(1, 2.5, 25.0), provenance=scored_on("d1"))
+    output = transduce_runs(tmp_path).stdout
+    assert [row[:3] for row in rows(output)[2:5]] == [
+        ["1", "c", "*"],
+        ["1", "a", "unfinished"],
+        ["2", "b", "*"],
+    ]
+    assert "* lowest dev loss of its group;" in output
+    assert "of different groups cannot be compared: they have other development sets\n" in output
+    assert "group 1: development set d1; vocabulary v1\ngroup 2: development set d2;" in output
+
+
+def test_runs_with_other_vocabularies_are_compared_by_a_metric_only(tmp_path: Path) -> None:
+    """Also if the vocabularies have one size, so that no setting differs."""
+    folder = tmp_path / "by loss"
+    make_run(folder / "a", scored(1, 2.0, 20.0), provenance=scored_on("d", "v1"))
+    make_run(folder / "b", scored(1, 3.0, 20.0), provenance=scored_on("d", "v2"))
+    output = transduce_runs(folder).stdout
+    assert [row[:3] for row in rows(output)[2:4]] == [["1", "a", "*"], ["2", "b", "*"]]
+    assert "cannot be compared: they have other vocabularies" in output
+    folder = tmp_path / "by metric"
+    make_run(folder / "a", by_metric(scored(1, 2.0, 20.0)), provenance=scored_on("d", "v1"))
+    make_run(folder / "b", by_metric(scored(1, 3.0, 21.0)), provenance=scored_on("d", "v2"))
+    output = transduce_runs(folder).stdout
+    assert [row[:2] for row in rows(output)[2:4]] == [["b", "*"], ["a", "unfinished"]]
+    assert "group" not in output
+    assert "dev losses are per token: they cannot be compared between different" in output
+
+
+def test_a_metric_of_other_numbers_of_sentences_ranks_no_runs(tmp_path: Path) -> None:
+    for name, loss, bleu, sentences in (("a", 2.0, 10.0, 100), ("b", 3.0, 20.0, 500)):
+        make_run(
+            tmp_path / name,
+            by_metric(scored(1, loss, bleu)),
+            settings=[f"run.score_sentences={sentences}"],
+            provenance=scored_on("d"),
+        )
+    output = transduce_runs(tmp_path).stdout
+    assert rows(output)[2][:2] == ["a", "*"]
+    assert "* lowest dev loss" in output
+    assert "BLEU of other numbers of sentences (run.score_sentences) differ" in output
+
+
+def test_runs_without_a_recorded_development_set_are_known_by_its_files(tmp_path: Path) -> None:
+    cached = "data/dev-0/dev."
+    for name, digest in (("a", "1111"), ("b", "1111"), ("c", "2222")):
+        data = {"x.en": name, f"{name}/{cached}src": digest, f"{name}/{cached}tgt": digest}
+        data[f"{name}/data/subwords-0/tokenizer.json"] = "v1"
+        make_run(tmp_path / name, scored(1, 2.0), provenance={"data": data})
+    table = rows(transduce_runs(tmp_path).stdout)
+    assert [row[:2] for row in table[2:5]] == [["1", "a"], ["1", "b"], ["2", "c"]]
+
+
+def test_json_holds_what_the_table_shows_and_every_score(folder: Path) -> None:
+    result = transduce_runs(folder, "--json")
+    assert result.returncode == 0, result.stderr
+    found = json.loads(result.stdout, parse_constant=lambda name: pytest.fail(name))
+    [group] = found["groups"]
+    assert (group["best"], group["ranked_by"]) == ("sweep/wide", "dev loss")
+    assert (
+        [run["run"] for run in found["runs"]] == group["runs"] == ["sweep/wide", "small", "young"]
+    )
+    small = found["runs"][1]
+    assert (small["steps"], small["finished"], small["seconds"]) == (90, True, 5025.0)
+    assert [(score["step"], score["loss"], score["score"]) for score in small["scores"]] == [
+        (60, 2.5, 20.0),
+        (90, 3.0, 21.25),
+    ]
+    assert small["best_by_loss"]["step"] == 60
+    assert [score["score"] for score in small["best_by_metric"]] == [21.25]
+    assert small["settings"]["model"]["d_model"] == 64
+
+
+def test_json_of_what_is_not_finite(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", replace(stepped(1), seconds=math.nan), scored(1, math.nan))
+    [run] = json.loads(transduce_runs(tmp_path, "--json").stdout)["runs"]
+    assert (run["seconds"], run["scores"][0]["loss"], run["best_by_loss"]) == (None, None, None)
+
+
+def test_several_folders_are_compared_by_their_paths(folder: Path) -> None:
+    result = transduce_runs("small", "sweep", "./small", cwd=folder)
+    names = [row[0] for row in rows(result.stdout)[2:4]]
+    assert names == ["sweep/wide", "small"], "each once"
+
+
+def test_overlaid_curves_are_drawn(folder: Path, tmp_path: Path) -> None:
+    make_run(folder / "other", scored(10, 2.0, 9.0), provenance=scored_on("d2"))
+    drawn = transduce_runs(folder, "--png", tmp_path / "all.svg")
+    assert (drawn.returncode, drawn.stderr) == (0, f"curves: {tmp_path / 'all.svg'}\n")
+    assert (tmp_path / "all.svg").read_text(encoding="utf-8").startswith("<?xml")
+    refused = transduce_runs(folder, "--png", tmp_path / "all.jpeg")
+    assert (refused.returncode, refused.stdout) == (2, "")
+    assert "its name must end in .png" in refused.stderr

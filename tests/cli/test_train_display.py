@@ -10,7 +10,12 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
+from transduce.cli.terminal.samples import Samples
 from transduce.cli.terminal.train_display import Display, duration, lines, perplexity
+from transduce.cli.terminal.watch import describe_data
+from transduce.data.corpus import Pair
+from transduce.training.data_summary import DataSummary
+from transduce.training.progress import Translated
 from transduce.training.run.events import (
     Compiling,
     Event,
@@ -333,3 +338,97 @@ assert "torch" not in sys.modules
         [sys.executable, "-c", program], capture_output=True, text=True, check=True
     )
     assert (result.stdout, result.stderr) == ("", "here\n")
+
+
+def test_work_between_steps_takes_the_second_line_of_a_terminal() -> None:
+    clock = Clock()
+    display, file = on_terminal(clock)
+    with display:
+        display(STARTED)
+        display(STEPPED)
+        display.show_work("scoring", 0, 0, is_over=False)
+        clock.now += 7
+        display.show_work("scoring", 128, 500, is_over=False)
+        before = len(file.text())
+        display.show_work("scoring", 128, 500, is_over=True)
+    assert re.search(r"^scoring  ━+ +0:00:00$", file.text(), re.MULTILINE)
+    assert re.search(
+        r"^scoring  ━+[╸╺]?━*  128 of 500 sentences  0:00:07$", file.text(), re.MULTILINE
+    )
+    assert "tokens/s" in file.text()[before:], "the numbers of the last step come back"
+
+
+def test_in_a_file_only_long_work_between_steps_has_lines() -> None:
+    clock = Clock()
+    display, file = in_file(clock)
+    with display:
+        for seconds in (3, 40):
+            for done in range(0, 500, 50):
+                display.show_work("scoring", done, 500, is_over=False)
+                clock.now += seconds / 10
+            display.show_work("scoring", 0, 0, is_over=True)
+    assert file.getvalue() == (
+        "scoring: 100 of 500 sentences\nscoring: 200 of 500 sentences\n"
+        "scoring: 400 of 500 sentences\n"
+    )
+
+
+def translated(*pairs: Pair, hypothesis: str = "Hallo.") -> Translated:
+    return Translated(pairs, [hypothesis] * len(pairs))
+
+
+def test_samples_are_short_sentences_but_not_the_shortest() -> None:
+    long, short = Pair("very " * 20, "sehr " * 20), Pair("Yes.", "Ja.")
+    middle = [Pair(f"This is sentence number {n}.", f"Das ist Satz {n}.") for n in range(3)]
+    shown = Samples().lines(translated(long, short, *middle, hypothesis=" ist" * 50))
+    assert shown[:3] == [
+        "  source       This is sentence number 0.",
+        "  reference    Das ist Satz 0.",
+        f"  translation  {('ist ' * 16)[:-1]}…",
+    ]
+    assert shown[3:5] == [
+        "  source       This is sentence number 1.",
+        "  reference    Das ist Satz 1.",
+    ]
+    assert Samples().lines(translated(long, short))[0] == "  source       Yes."
+
+
+def test_samples_are_shown_at_most_once_in_a_while() -> None:
+    clock = Clock()
+    samples = Samples(every_s=60, clock=clock)
+    shown = []
+    for _ in range(10):
+        shown.append(bool(samples.lines(translated(Pair("One.", "Eins.")))))
+        clock.now += 20
+    assert shown == [True, False, False] * 3 + [True]
+
+
+DATA = DataSummary(1000, {"empty": 60, "duplicate": 50}, 40, 40, 850, 4000)
+
+
+@pytest.mark.parametrize(
+    ("data", "expected"),
+    [
+        (
+            DATA,
+            [
+                "data: 1,000 pairs read, 850 trained on, 40 held out for development",
+                "dropped 110 pairs: 60 empty, 50 duplicate",
+                "'transduce data check' shows examples; --no-clean keeps what only looks odd",
+            ],
+        ),
+        (
+            DataSummary(1000, {}, 0, 20, 1000, 4000, requested_vocab_size=4000),
+            ["data: 1,000 pairs read, 1,000 trained on, 20 pairs given for development"],
+        ),
+        (
+            DataSummary(9, {}, 0, 2, 9, 400, requested_vocab_size=500, tokenizer="a.json"),
+            [
+                "data: 9 pairs read, 9 trained on, 2 pairs given for development",
+                "vocabulary: 400 entries, not the 500 requested: a.json has no more",
+            ],
+        ),
+    ],
+)
+def test_what_became_of_the_text_in_words(data: DataSummary, expected: list[str]) -> None:
+    assert list(describe_data(data, "bpe")) == expected

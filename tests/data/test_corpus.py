@@ -12,7 +12,6 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transduce.data import corpus
 from transduce.data.corpus import (
     JsonLines,
     Pair,
@@ -23,6 +22,7 @@ from transduce.data.corpus import (
     read_lines,
     read_pairs,
 )
+from transduce.data.formats import lines as file_lines
 from transduce.errors import InputError
 
 # A line is any text without LF that does not end in CR, even if it looks like a line break.
@@ -93,7 +93,7 @@ def test_blocks_of_any_size_make_no_difference(
     path.write_bytes((mark + "".join(f"{line}\n" for line in written) + "last").encode())
     whole = list(read_lines(path))
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(corpus, "BLOCK_BYTES", block)
+        patch.setattr(file_lines, "BLOCK_BYTES", block)
         assert list(read_lines(path)) == whole
         path.write_bytes(path.read_bytes() + b"\n\xff\n")
         with pytest.raises(InputError, match=f"line {len(whole) + 1:,} byte 1: not UTF-8"):
@@ -180,11 +180,11 @@ def test_a_broken_json_line_is_named(line: str, message: str, tmp_path: Path) ->
     assert message in refused(JsonLines(path, src="en", tgt="de"))
 
 
-@pytest.mark.parametrize(("line", "count"), [("only one", 1), ("a\tb\tc", 3)])
-def test_a_tsv_line_without_two_columns_is_named(line: str, count: int, tmp_path: Path) -> None:
+@pytest.mark.parametrize(("line", "count"), [("only one", "1 column"), ("a\tb\tc", "3 columns")])
+def test_a_tsv_line_without_two_columns_is_named(line: str, count: str, tmp_path: Path) -> None:
     path = tmp_path / "pairs.tsv"
     path.write_text(f"a\tb\n{line}\n", encoding="utf-8")
-    assert f"line 2: {count} columns instead of two" in refused(Tsv(path))
+    assert f"line 2: {count} instead of two, separated by a tab" in refused(Tsv(path))
 
 
 def test_a_line_without_end_is_refused_before_it_fills_the_memory(tmp_path: Path) -> None:

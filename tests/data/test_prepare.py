@@ -267,7 +267,7 @@ def test_of_two_processes_one_works_and_the_other_waits(
         ({"src": (), "tgt": ()}, "no training text: give --src and --tgt"),
         ({"src": ("nope.en",)}, "cannot read nope.en: No such file"),
         ({"tgt": ("nope.de",)}, "cannot read nope.de: No such file"),
-        ({"tgt": ()}, "has no target text: give one, or a .tsv or .jsonl"),
+        ({"tgt": ()}, "has no target text: give one, or a file with both sides"),
         ({"tgt": ("a", "b")}, "data.src names 1 files but data.tgt 2: give one target"),
         ({"weights": (1.0, 2.0)}, "data.weights has 2 numbers for 1 corpora"),
         ({"weights": (-1.0,)}, "none may be below 0"),

@@ -23,7 +23,7 @@ def test_a_digest_is_computed_once_for_as_long_as_the_file_stays(
     path.write_bytes(b"one")
     assert Digests(tmp_path / "cache").of(path) == expected(b"one")
     with monkeypatch.context() as patched:
-        patched.delattr(digests, "_digest")
+        patched.delattr(digests, "file_digest")
         assert Digests(tmp_path / "cache").of(path) == expected(b"one")
     path.write_bytes(b"two")
     os.utime(path, ns=(0, 0))

@@ -8,6 +8,7 @@ import pytest
 
 from transduce.cli.app import main
 from transduce.grammar import generate
+from transduce.training.run import prepare
 from transduce.training.step import train_step
 
 MAX_FRAMES, MAX_FILES = 6, 4
@@ -27,6 +28,7 @@ def test_six_frames_in_four_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
         stacks.append(traceback.extract_stack())
         raise ReachedLossError
 
+    monkeypatch.setattr(prepare, "measure_speed", lambda *_: 1e4)  # it trains a few steps too
     monkeypatch.setattr(train_step, "smoothed_loss", loss)
     files = ["--src", str(tmp_path / "a.en"), "--tgt", str(tmp_path / "a.de")]
     small = ["model.vocab_size=300", "model.n_layers=1", "model.d_model=16", "model.h=2"]

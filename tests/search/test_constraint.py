@@ -1,6 +1,8 @@
 """A search yields what its constraint allows, in every kind of search, alone and in batches."""
 
 import math
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import pytest
@@ -27,7 +29,7 @@ from transduce.models.transformer.model import Transformer
 from transduce.models.transformer.settings import TransformerConfig
 from transduce.search import recorded
 from transduce.search.beam import Beam, Search, beam_search
-from transduce.search.constraint import AllOf, Constraint, PrefixConstraint
+from transduce.search.constraint import AllOf, Constraint, PrefixConstraint, TextConstraint
 from transduce.search.ensemble import Ensemble
 from transduce.search.forced import forced_scores
 from transduce.search.hypothesis import Hypothesis
@@ -359,3 +361,62 @@ def test_a_search_leaves_the_given_constraint_as_it_was(size: int) -> None:
         )
         assert [best.ids for [best] in found] == wanted
     assert constraint.nodes.tensor.tolist() == [[0] * size, [4] * size]
+
+
+@dataclass(frozen=True)
+class Following:
+    """What may follow some bytes of an ending."""
+
+    first: int
+    end: int
+    partial: Sequence[int]
+
+
+TEXTS = [b"", b"", b"", b"", *(b"a" * (n % 3 + 1) + b"b" * (n // 3) for n in range(VOCAB_SIZE - 4))]
+"""Of each token: a, aa, aaa, ab, aab, …; special ones have none."""
+
+
+ORDER = sorted(range(4, VOCAB_SIZE), key=TEXTS.__getitem__)
+RANKS = [ORDER.index(token) if token >= 4 else VOCAB_SIZE for token in range(VOCAB_SIZE)]
+
+
+def agreeing(ending: bytes) -> list[Following]:
+    """Find by comparing with every text what `TextConstraint` is given."""
+    found = []
+    for start in range(len(ending)):
+        rest = ending[start:]
+        longer = [RANKS[token] for token in range(4, VOCAB_SIZE) if TEXTS[token].startswith(rest)]
+        partial = [
+            token
+            for token in range(4, VOCAB_SIZE)
+            if rest.startswith(TEXTS[token]) and rest != TEXTS[token]
+        ]
+        found.append(Following(min(longer, default=0), max(longer, default=-1) + 1, partial))
+    return found
+
+
+@given(model=models(), src=padded_ids(), size=st.integers(2, 4), data=st.data())
+@settings(max_examples=15)
+def test_a_text_begins_with_what_is_given_after_the_given_tokens(
+    model: Transformer, src: Tensor, size: int, data: st.DataObject
+) -> None:
+    endings = [data.draw(st.sampled_from([b"", b"a", b"aa", b"aaaaa"])) for _ in src]
+    heads = [data.draw(st.lists(st.integers(4, VOCAB_SIZE - 1), max_size=2)) for _ in src]
+    padded = torch.tensor([[*head, PAD_ID, PAD_ID, PAD_ID][:3] for head in heads])
+
+    def constraint(hypotheses: int) -> Constraint:
+        text = TextConstraint.of(
+            [agreeing(ending) for ending in endings],
+            [len(head) for head in heads],
+            ranks=RANKS,
+            sizes=[len(text) for text in TEXTS],
+            hypotheses=hypotheses,
+            device=torch.device("cpu"),
+        )
+        return AllOf((PrefixConstraint(padded, VOCAB_SIZE), text))
+
+    for found in all_searches(model, src, size, constraint(size), constraint(1)):
+        for one, head, ending in zip(found, heads, endings, strict=True):
+            assert one.ids[: len(head)] == head
+            assert b"".join(TEXTS[token] for token in one.ids[len(head) :]).startswith(ending)
+            assert math.isfinite(one.score)

@@ -1,8 +1,8 @@
 """A server in its own process: its translator can be paused, and its time limits are short.
 
-    python -m tests.serving.start FILE
+    python -m tests.serving.start FILE [SECONDS]
 
-It prints its port on standard error.
+SECONDS are the time that a client has for a request. It prints its port on standard error.
 """
 
 import sys
@@ -34,7 +34,8 @@ class Holding(Shouting):
 
 
 def main() -> None:
-    limits = Limits(body_s=0.3, head_s=0.3, max_body_bytes=10_000)
+    seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 0.3
+    limits = Limits(body_s=seconds, head_s=seconds, max_body_bytes=10_000)
     app = make_app(
         {LanguagePair("en", "de"): as_translator(Holding(Path(sys.argv[1])))},
         version="1",

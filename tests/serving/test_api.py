@@ -12,7 +12,7 @@ from fastapi.testclient import TestClient
 from tests.serving.conftest import EN_DE
 from tests.serving.fakes import Shouting, as_translator
 from tests.translation.likely import sentences
-from transduce.analysis.alignment import alignment
+from transduce.analysis.alignment import align
 from transduce.serving.app import make_app
 from transduce.serving.keys import Keys
 from transduce.serving.languages import LanguagePair
@@ -60,8 +60,9 @@ def test_alignment_and_attention_are_those_of_the_translator(
     text = SENTENCES[1]
     [line] = lines_of(client, text=text, alignment=True, attention=True)
     [expected] = translator.translate([text], Options(attention=True))
-    links = alignment(expected.attention, source=text, translation=expected.text)
-    assert line["alignment"] == [list(link) for link in links]
+    found = align(expected.attention, source=text, translation=expected.text)
+    assert line["alignment"] == [list(link) for link in found.links]
+    assert (line["source_words"], line["text_words"]) == (text.split(), line["text"].split())
     for part, shown in zip(line["attention"], expected.attention, strict=True):
         for name in ("encoder", "decoder", "cross"):
             packed = np.frombuffer(base64.b64decode(part[name]), "<u2") / 65_535
@@ -72,7 +73,7 @@ def test_alignment_and_attention_are_those_of_the_translator(
 
 def test_fields_that_were_not_asked_for_are_absent(client: TestClient) -> None:
     [line] = lines_of(client, text=SENTENCES[0])
-    assert not {"alignment", "attention"} & set(line)
+    assert not {"alignment", "attention", "source_words", "text_words"} & set(line)
 
 
 def test_blank_lines_and_line_ends_are_kept(client: TestClient, translator: Translator) -> None:

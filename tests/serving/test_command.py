@@ -21,7 +21,8 @@ def failed(
     arguments: list[str], capture: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch
 ) -> str:
     """Run the command in this process, which has loaded torch already."""
-    patch.setattr(sys, "argv", ["transduce", "serve", "--port", "0", *arguments])
+    port = () if "--port" in arguments else ("--port", "0")
+    patch.setattr(sys, "argv", ["transduce", "serve", *port, *arguments])
     with pytest.raises(SystemExit) as ended:
         main()
     message = capture.readouterr().err
@@ -40,7 +41,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(
     empty.write_text("# none\n")
     for arguments, message in (
         ([str(folder)], f"name them, as in en-de={folder}"),
-        ([str(tmp_path)], "is not a model folder"),
+        ([str(tmp_path)], "has no file config.yaml: a model is a folder"),
         ([f"en-de={folder}", f"en-de={folder}"], "are both for en-de"),
         ([f"en-de={folder}", "--port", str(taken)], "Address already in use; choose another"),
         ([f"en-de={folder}", "--port", "99999"], "choose another --host or --port"),

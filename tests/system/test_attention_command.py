@@ -8,9 +8,14 @@ from matplotlib.image import imread
 import transduce
 from tests.command import Command
 from tests.translation.likely import random_model, saved, sentences
+from transduce.config.schema import Config
 from transduce.errors import InputError
 from transduce.models.attention import attention_between, attention_of
+from transduce.models.build import build_model
+from transduce.models.folder import LoadedModel
+from transduce.models.transformer.settings import TransformerConfig
 from transduce.text.special_ids import EOS_ID
+from transduce.text.tokenizer import Tokenizer
 
 TEXT, OTHER = sentences(2)
 
@@ -119,3 +124,59 @@ def test_a_given_translation_is_read_as_if_it_were_the_models_own() -> None:
 def test_half_a_character_is_refused() -> None:
     with pytest.raises(InputError, match="half of a surrogate pair"):
         attention_between(random_model(seed=5), "a", "\udcff")
+
+
+@pytest.mark.parametrize(("name", "start"), [("a.svg", b"<?xml"), ("a.pdf", b"%PDF-")])
+def test_the_picture_has_the_format_of_its_suffix(
+    model: Path, tmp_path: Path, command: Command, name: str, start: bytes
+) -> None:
+    result = command("attention", model, TEXT, "--png", name, folder=tmp_path)
+    assert result.code == 0, result.err
+    assert (tmp_path / name).read_bytes().startswith(start)
+
+
+@pytest.mark.parametrize("name", ["a.jpg", "a"])
+def test_another_suffix_is_refused_before_the_model_is_loaded(
+    tmp_path: Path, command: Command, name: str
+) -> None:
+    mistake = command("attention", tmp_path / "no model", TEXT, "--png", name).mistake()
+    assert mistake == f"{name} is not a picture: its name must end in .png, .svg or .pdf"
+
+
+def test_a_picture_without_a_font_for_its_text_says_which_to_install(
+    tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from matplotlib import font_manager
+
+    default = [font for font in font_manager.fontManager.ttflist if font.name == "DejaVu Sans"]
+    monkeypatch.setattr(font_manager.fontManager, "ttflist", default)
+    monkeypatch.setattr(font_manager, "findSystemFonts", list)
+    folder = saved(tmp_path / "ja", japanese_model())
+    result = command(
+        "attention", folder, "cat", "--translation", "猫は", "--png", "a.png", folder=tmp_path
+    )
+    assert result.code == 0
+    assert result.err == "no installed font has は猫: install one, such as Noto Sans CJK\n"
+
+
+def test_text_without_spaces_is_aligned_by_tokens(tmp_path: Path, command: Command) -> None:
+    folder = saved(tmp_path / "ja", japanese_model())
+    result = command("attention", folder, "the cat", "--translation", "猫は寝る。", "--align")
+    assert result.code == 0, result.err
+    source, translation, found = links(result.out.rstrip("\n"))
+    assert source == "the cat"
+    assert translation.startswith("猫は ")
+    assert translation.replace(" ", "") == "猫は寝る。"
+    assert [tgt for _, tgt in found] == list(range(len(translation.split())))
+    assert {src for src, _ in found} <= {0, 1}
+
+
+def japanese_model() -> LoadedModel:
+    """Make a model whose tokens are whole Japanese words."""
+    texts = ["猫は 寝る 。", "the cat sleeps"] * 5
+    tokenizer = Tokenizer.learn(texts, vocab_size=300)
+    shape = TransformerConfig(
+        vocab_size=len(tokenizer), n_layers=1, d_model=16, d_ff=16, h=2, max_positions=40
+    )
+    config = Config(model=shape)
+    return LoadedModel(build_model(shape, seed=1).eval(), config, tokenizer)

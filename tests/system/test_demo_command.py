@@ -91,9 +91,11 @@ def test_the_commands_it_ends_with_run() -> None:
 def test_sentences_held_out_are_shown_below_each_score(done: Demo) -> None:
     lines = done.err.splitlines()
     [score] = [number for number, line in enumerate(lines) if "dev loss" in line]
-    shown = lines[score + 1 : score + 1 + 2 * module.SHOWN]
-    held_out = (done.folder / "runs/demo/text/dev.en").read_text("utf-8").splitlines()
-    assert [line.strip() for line in shown[::2]] == held_out[: module.SHOWN]
+    shown = [line.split(maxsplit=1) for line in lines[score + 1 : score + 7]]
+    texts = [(done.folder / f"runs/demo/text/dev.{end}").read_text("utf-8") for end in ("en", "de")]
+    held_out = list(zip(*map(str.splitlines, texts), strict=True))
+    assert [label for label, *_ in shown] == ["source", "reference", "translation"] * 2
+    assert {(shown[0][1], shown[1][1]), (shown[3][1], shown[4][1])} <= set(held_out)
 
 
 @pytest.mark.usefixtures("without_pictures")

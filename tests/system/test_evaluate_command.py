@@ -2,12 +2,15 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+import transduce
 from tests.command import Command
 from transduce.config.schema import Config
 from transduce.data.corpus import Pair
@@ -15,6 +18,7 @@ from transduce.grammar import generate
 from transduce.models.build import build_model
 from transduce.models.folder import LoadedModel, load_model, save_model
 from transduce.models.transformer.settings import TransformerConfig
+from transduce.tasks.translation import TranslationTask
 from transduce.text.tokenizer import Tokenizer
 from transduce.translation.load import load
 from transduce.translation.options import Options
@@ -100,10 +104,219 @@ def test_a_model_is_scored_by_its_own_translations(folder: Path, command: Comman
     by_file = command("evaluate", "--hyp", "out", *files[:4], "--json", "two.json")
     assert by_file.out == by_model.out
     one, two = (json.loads((folder / name).read_text()) for name in ("one.json", "two.json"))
+    assert (one.pop("system"), two.pop("system")) == ("model", "out")
+    [of_model], [of_file] = one.pop("systems"), two.pop("systems")
+    assert (of_model.pop("system"), of_file.pop("system")) == ("model", "out")
     assert one == two
+    assert of_model == of_file
+    assert of_model == {key: one[key] for key in of_model}
     assert [score["name"] for score in one["scores"]] == ["BLEU", "chrF2", "TER"]
     assert all(score["signature"] for score in one["scores"])
     assert one["sentences"] == sum(b["sentences"] for b in one["by_length"]["buckets"]) == 40
+
+
+def test_several_references_are_all_used(folder: Path, command: Command) -> None:
+    second = [text if n % 3 else f"Nun, {text}" for n, text in enumerate(HYPOTHESES)]
+    write(folder / "second", second)
+    result = command("evaluate", "--hyp", "hyp", "--ref", "ref", "--ref", "second", "--lang", "de")
+    assert (result.code, result.err) == (0, "")
+    sacrebleu = [sys.executable, "-m", "sacrebleu", "ref", "second", "-i", "hyp", "-w", "2"]
+    options = ["-m", "bleu", "chrf", "ter", "--confidence"]
+    done = subprocess.run([*sacrebleu, *options], capture_output=True, check=True)
+    for theirs in json.loads(done.stdout):
+        score, *interval = row(result.out, theirs["name"])
+        assert float(score) == theirs["score"]
+        assert " ".join(interval) == theirs["confidence"].removeprefix("μ = ")
+        assert f"{theirs['name']} {theirs['signature']}" in result.out
+    assert result.out.count("nrefs:2|") == 5  # by length and as in the paper too
+    assert "40 sentences, 2 references" in result.out
+    assert "words in the first reference" in result.out
+    alone = command("evaluate", "--hyp", "hyp", "--ref", "ref")
+    assert float(row(alone.out, "BLEU")[0]) < float(row(result.out, "BLEU")[0])
+
+
+def test_several_systems_are_in_one_table_against_the_first(folder: Path, command: Command) -> None:
+    write(folder / "worse", [text[: len(text) // 2] for text in REFERENCES])
+    files = ("--hyp", "hyp", "--hyp", "worse", "--hyp", "ref", "--ref", "ref", "--src", "src")
+    result = command("evaluate", *files, "--lang", "de", "--json", "several.json")
+    assert (result.code, result.err) == (0, "")
+    tables, signatures = result.out.rsplit("\n\n", maxsplit=1)
+    assert max(len(line) for line in tables.splitlines()) <= 80
+    assert len(signatures.splitlines()) == 5
+    written = json.loads((folder / "several.json").read_text())
+    assert [system["system"] for system in written["systems"]] == ["hyp", "worse", "ref"]
+    assert (written["baseline"], written["baseline_report"]) == ("hyp", None)
+    for system in written["systems"]:
+        one = ("--hyp", system["system"], "--ref", "ref", "--src", "src", "--lang", "de")
+        command("evaluate", *one, "--against", "hyp", "--json", "one.json")
+        alone = json.loads((folder / "one.json").read_text())
+        assert system["by_length"] == alone["by_length"]
+        assert system["paper"] == alone["paper"]
+        assert [s["score"] for s in system["scores"]] == [s["score"] for s in alone["scores"]]
+        if system["system"] != "hyp":
+            assert system["comparisons"] == alone["comparisons"]
+            for score, comparison in zip(system["scores"], system["comparisons"], strict=True):
+                difference = re.escape(f"{comparison['difference']:+.2f}")
+                shown = rf"{score['score']:.2f} .*{difference} +[0-9.]+"
+                assert re.search(rf"^  {system['system']} +{shown} *$", tables, re.MULTILINE)
+    assert len(re.findall(r"^  hyp .* baseline *$", tables, re.MULTILINE)) == 3
+
+
+def write_few(folder: Path) -> None:
+    """Write files of five lines, which are translated quickly."""
+    for name, lines in {"src": SOURCES, "ref": REFERENCES, "hyp": HYPOTHESES}.items():
+        write(folder / f"few.{name}", lines[:5])
+
+
+def test_a_model_and_translations_are_compared_with_the_baseline(
+    folder: Path, command: Command
+) -> None:
+    write_few(folder)
+    files = ("--src", "few.src", "--ref", "few.ref", "--device", "cpu", "--json", "x.json")
+    systems = ("model", "--hyp", "few.hyp")
+    result = command("evaluate", *systems, "--against", "few.ref", *files)
+    assert (result.code, result.err) == (0, "")
+    written = json.loads((folder / "x.json").read_text())
+    assert [system["system"] for system in written["systems"]] == ["model", "few.hyp"]
+    assert written["baseline"] == "few.ref"
+    assert written["baseline_report"]["scores"][0]["score"] == pytest.approx(100)
+    assert all(len(system["comparisons"]) == 3 for system in written["systems"])
+    command("evaluate", *systems, *files)
+    written = json.loads((folder / "x.json").read_text())
+    assert written["baseline"] == "model"
+    assert [len(system["comparisons"]) for system in written["systems"]] == [0, 3]
+
+
+def test_translations_come_from_standard_input(folder: Path, command: Command) -> None:
+    files = ("--hyp", "ref", "--ref", "ref", "--json", "piped.json")
+    result = command("evaluate", "--hyp", "-", *files, given=Path("hyp").read_bytes())
+    assert (result.code, result.err) == (0, "")
+    written = json.loads((folder / "piped.json").read_text())
+    assert [system["system"] for system in written["systems"]] == ["-", "ref"]
+    by_file = command("evaluate", "--hyp", "hyp", *files)
+    assert by_file.out.replace("  hyp", "  -  ") == result.out
+
+
+def test_python_takes_several_files_too() -> None:
+    result = transduce.evaluate(hyp=["hyp", Path("ref")], ref=["ref", "hyp"])
+    assert [system.system for system in result.systems] == ["hyp", "ref"]
+    assert result.references == 2
+    assert [system.report.scores[0].score for system in result.systems] == [pytest.approx(100)] * 2
+    assert result.report.comparisons == ()
+    assert len(result.others[0].report.comparisons) == 3
+
+
+@pytest.mark.parametrize("name", ["few.tsv", "few.jsonl", "few.csv"])
+def test_one_file_has_source_and_reference(name: str, folder: Path, command: Command) -> None:
+    write_few(folder)
+    lines = {
+        "few.tsv": [f"{pair.src}\t{pair.tgt}" for pair in PAIRS],
+        "few.jsonl": [json.dumps({"en": pair.src, "de": pair.tgt}) for pair in PAIRS],
+        "few.csv": [f'"{pair.src}","{pair.tgt}"' for pair in PAIRS],
+    }
+    header = ["en,de"] if name == "few.csv" else []
+    write(folder / name, [*header, *lines[name][:5]])
+    fields = () if name == "few.tsv" else ("--fields", "en,de")
+    by_one = command("evaluate", "model", "--src", name, *fields, "--device", "cpu")
+    assert (by_one.code, by_one.err) == (0, "")
+    plain = ("--src", "few.src", "--ref", "few.ref", "--device", "cpu")
+    assert by_one.out == command("evaluate", "model", *plain).out
+    given = command("evaluate", "--hyp", name, "--ref", name, "--src", name, *fields)
+    assert float(row(given.out, "BLEU")[0]) == 100
+
+
+JAPANESE = [
+    "彼は昨日図書館で面白い本を読んだ。",
+    "私は日本の大学の学生です。",
+    "今日は雨が降っている。",
+]
+JAPANESE_HYPOTHESES = [
+    "彼は昨日図書館で本を読んだ。",
+    "私は日本の学生です。",
+    "今日はずっと雨が降っている。",
+]
+
+
+def test_japanese_is_scored_in_characters(folder: Path, command: Command) -> None:
+    write(folder / "ref.ja", JAPANESE)
+    write(folder / "hyp.ja", JAPANESE_HYPOTHESES)
+    files = ("--hyp", "hyp.ja", "--ref", "ref.ja")
+    result = command("evaluate", *files)
+    assert (result.code, result.err) == (0, "")
+    sacrebleu = [sys.executable, "-m", "sacrebleu", "ref.ja", "-i", "hyp.ja", "-w", "2"]
+    options = ["-m", "bleu", "chrf", "ter", "--confidence", "-tok", "char"]
+    done = subprocess.run(
+        [*sacrebleu, *options, "--ter-normalized", "--ter-asian-support"],
+        capture_output=True,
+        check=True,
+    )
+    for theirs in json.loads(done.stdout):
+        assert float(row(result.out, theirs["name"])[0]) == theirs["score"]
+        assert f"{theirs['name']} {theirs['signature']}" in result.out
+    assert float(row(result.out, "BLEU")[0]) > 30
+    assert float(row(result.out, "TER")[0]) < 50
+    assert "characters in the reference" in result.out
+    training = TranslationTask().metric(JAPANESE).score(JAPANESE_HYPOTHESES, JAPANESE)
+    assert f"{training.score:.2f}" == row(result.out, "BLEU")[0]
+    assert f"BLEU by length {training.signature}" in result.out
+
+
+@pytest.mark.skipif(find_spec("MeCab") is not None, reason="MeCab is installed")
+@pytest.mark.parametrize("named_by", ["--lang", "the model folder"])
+def test_japanese_without_mecab_is_scored_with_a_note(
+    named_by: str, folder: Path, command: Command
+) -> None:
+    write(folder / "ref.ja", JAPANESE)
+    write(folder / "hyp.ja", JAPANESE_HYPOTHESES)
+    if named_by == "--lang":
+        result = command("evaluate", "--hyp", "hyp.ja", "--ref", "ref.ja", "--lang", "ja")
+        assert "BLEU as in the paper: not computed: Moses' tokenizer needs spaces" in result.out
+    else:
+        loaded = load_model(folder / "model")
+        data = loaded.config.data.model_copy(update={"src": ("a.en",), "tgt": ("a.ja",)})
+        config = loaded.config.model_copy(update={"data": data})
+        save_model(folder / "japanese", LoadedModel(loaded.model, config, loaded.tokenizer))
+        files = ("--src", "hyp.ja", "--ref", "ref.ja", "--device", "cpu")
+        result = command("evaluate", "japanese", *files)
+    assert result.code == 0
+    assert result.err == (
+        "note: BLEU counts characters, because ja-mecab is not installed: "
+        "pip install 'sacrebleu[ja]' to count words as MeCab finds them\n"
+    )
+    assert "|tok:char|" in result.out
+
+
+def test_words_that_are_not_there_are_warned_of(folder: Path, command: Command) -> None:
+    write(folder / "ref.ja", JAPANESE)
+    files = ("--hyp", "ref.ja", "--ref", "ref.ja", "--json", "notes.json")
+    result = command("evaluate", *files, "--tokenize", "13a")
+    assert result.code == 0
+    assert result.err.startswith("note: BLEU with the tokenizer 13a says nothing here")
+    assert "|tok:13a|" in result.out
+    [note] = json.loads((folder / "notes.json").read_text())["notes"]
+    assert result.err == f"note: {note}\n"
+
+
+def test_japanese_that_was_cut_into_words_is_no_worse(folder: Path, command: Command) -> None:
+    write(folder / "cut.ja", ["彼 は 本 を 読ん だ 。", "私 は 学生 です 。"])
+    write(folder / "whole.ja", ["彼は本を読んだ。", "私は学生です。"])
+    result = command("evaluate", "--hyp", "whole.ja", "--hyp", "cut.ja", "--ref", "cut.ja")
+    assert result.code == 0
+    assert result.err.startswith("note: the references are cut into words")
+    assert re.findall(r"^  (?:whole|cut).ja +([0-9.]+)  ", result.out, re.M)[:2] == ["100.00"] * 2
+    assert "TER: not computed" in result.out
+    by_words = command("evaluate", "--hyp", "cut.ja", "--ref", "cut.ja", "--tokenize", "none")
+    assert (by_words.err, float(row(by_words.out, "TER")[0])) == ("", 0)
+
+
+def test_thai_has_no_ter_and_says_so(folder: Path, command: Command) -> None:
+    write(folder / "ref.th", ["เมื่อวานนี้เขาอ่านหนังสือในห้องสมุด"])
+    write(folder / "hyp.th", ["เมื่อวานเขาอ่านหนังสือในห้องสมุด"])
+    result = command("evaluate", "--hyp", "hyp.th", "--ref", "ref.th", "--lang", "th")
+    assert (result.code, result.err) == (0, "")
+    assert float(row(result.out, "BLEU")[0]) > 50
+    assert "TER: not computed: it counts words" in result.out
+    assert "TER nrefs" not in result.out
 
 
 def run_with_test_sets(sets: Path, **environment: str) -> subprocess.CompletedProcess[str]:
@@ -148,10 +361,15 @@ def test_a_test_set_that_cannot_be_fetched_is_one_line(folder: Path) -> None:
         ("evaluate model --src short --ref ref", "short has 39 lines but there are 40"),
         ("evaluate --hyp nowhere --ref ref", "cannot read nowhere: No such file"),
         ("evaluate --hyp hyp --ref nowhere", "cannot read nowhere: No such file"),
-        ("evaluate nowhere --src src --ref ref", "nowhere has no file config.yaml"),
-        ("evaluate --ref ref", "give either a model folder or translations with --hyp"),
-        ("evaluate model --hyp hyp --ref ref", "give either a model folder or translations"),
+        ("evaluate nowhere --src src --ref ref", "nowhere does not exist: give a model folder"),
+        ("evaluate --ref ref", "what to score? Give a model folder or translations with --hyp"),
+        ("evaluate model --hyp hyp --ref ref", "what to translate? Give --src FILE"),
         ("evaluate model --ref ref", "what to translate? Give --src FILE"),
+        ("evaluate --hyp hyp --hyp short --ref ref", "short has 39 lines but there are 40"),
+        ("evaluate --hyp hyp --ref ref --ref short", "short has 39 lines but there are 40"),
+        ("evaluate --hyp hyp --ref ref --against hyp --against hyp", "--against is given twice"),
+        ("evaluate --hyp hyp --hyp hyp --ref ref", "--hyp hyp is given twice"),
+        ("evaluate --hyp hyp --ref ref --lang ja --lang de --lang ja", "--lang is given 3 times"),
         ("evaluate --hyp hyp", "what to compare with? Give --ref FILE"),
         ("evaluate --hyp hyp --ref ref --out x", "--out is for a model's translations"),
         ("evaluate --hyp hyp --ref ref --tokenize 13b", "no tokenizer named '13b'"),
@@ -201,6 +419,6 @@ def test_score_reports_every_token_as_json_lines(folder: Path, command: Command)
     rows = [json.loads(line) for line in result.out.splitlines()]
     pairs = [Pair(src, tgt) for src, tgt in PAIRS]
     for found, score in zip(rows, Scorer(load_model(folder / "model")).score(pairs), strict=True):
-        assert tuple(found["pieces"]) == score.pieces
+        assert tuple(found["pieces"]) == score.texts
         assert tuple(found["log_probs"]) == score.log_probs
         assert (found["total"], found["mean"]) == (score.total, score.mean)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import torch
 
 import transduce
 from tests.command import Command, Result
@@ -153,6 +154,26 @@ def test_prefixes_line_by_line(translate: Translate, model: Path, text: Path) ->
     assert lines[1] == expected(model, beam=1)[1]
 
 
+def test_a_prefix_that_ends_within_a_word_is_completed(
+    translate: Translate, text: Path, tmp_path: Path
+) -> None:
+    """The model likes one word best, always; it is one token."""
+    loaded = random_model(seed=5, max_positions=20)
+    [favourite] = loaded.tokenizer.encode_targets([" because"])[0]
+    with torch.no_grad():
+        weights = dict(loaded.model.named_parameters())
+        weights["decoder.0.add_norm_3.norm.weight"].zero_()
+        weights["decoder.0.add_norm_3.norm.bias"].copy_(weights["embedding.weight"][favourite])
+    model = saved(tmp_path / "model", loaded)
+    prefix = text.with_name("prefix")
+    prefix.write_text("Sie beca\nSie bec\n\nSie \n")
+    result = translate(model, text, "--beam", "1", "--prefix", prefix)
+    lines = result.out.splitlines()
+    assert [line.split(" because")[0] for line in lines] == ["Sie", "Sie", "", "Sie"]
+    result = translate(model, text, "--beam", "2", "--prefix-text", "Sie beca")
+    assert all(line.startswith("Sie because") for line in result.out.splitlines())
+
+
 def test_an_ensemble_of_one_model_is_the_model(
     translate: Translate, model: Path, text: Path
 ) -> None:
@@ -222,10 +243,12 @@ def test_a_fault_late_in_a_pipe_leaves_no_file(
         (("--sample", "--n-best", "2"), "gives one translation per line"),
         (("--device", "gpu"), "device=gpu: use auto, cpu"),
         (("--precision", "fp8"), "use float32 or bf16"),
-        (("--prefix", "missing"), "missing"),
+        (("--prefix", "Meine Schw"), "cannot read Meine Schw: No such file or directory; if it is"),
+        (("--prefix", "-", "-"), "standard input (-) can be read only once"),
+        (("--prefix", "missing", "--prefix-text", "x"), "use one of them"),
         (("--out", "no/such/folder/out"), "cannot write no/such/folder/out"),
         (("missing.en",), "cannot read missing.en"),
-        (("--ensemble", "missing"), "missing has no file config.yaml"),
+        (("--ensemble", "missing"), "missing does not exist: give a model folder"),
     ],
 )
 def test_a_mistake_is_one_line(
@@ -275,4 +298,7 @@ def test_a_model_that_cannot_be_trusted_is_refused(
     refused("does not fit the model in config.yaml")
     weights.unlink()
     refused("has no file model.safetensors")
-    assert "nowhere has no file config.yaml" in translate(tmp_path / "nowhere", text).mistake()
+    assert (
+        "nowhere does not exist: give a model folder"
+        in translate(tmp_path / "nowhere", text).mistake()
+    )

@@ -50,7 +50,13 @@ def test_an_error_rate_says_that_lower_is_better() -> None:
 
 @pytest.mark.parametrize(
     ("references", "tokenizer"),
-    [(["A man walks."], "13a"), (["他昨天在图书馆看了一本很有意思的书。"], "char"), ([""], "13a")],
+    [
+        (["A man walks."], "13a"),
+        (["他昨天在图书馆看了一本很有意思的书。"], "zh"),
+        (["彼は昨日図書館で本を読んだ。"], "char"),
+        (["เขาไปโรงเรียนทุกวัน"], "char"),
+        ([""], "13a"),
+    ],
 )
 def test_the_metric_of_translation_suits_the_script(references: list[str], tokenizer: str) -> None:
     metric = TranslationTask().metric(references)

@@ -1,5 +1,8 @@
 """Training on a GPU gives the losses of the CPU, in the chosen precision."""
 
+import os
+import subprocess
+import sys
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -27,6 +30,7 @@ pytestmark = [
     pytest.mark.filterwarnings("ignore:TensorFloat32 tensor cores"),
 ]
 CUDA, CPU = torch.device("cuda", 0), torch.device("cpu")
+BF16 = Machine(CUDA, torch.bfloat16)
 
 
 def losses(
@@ -115,6 +119,26 @@ def test_a_stopped_run_resumes_with_the_same_losses(tmp_path: Path) -> None:
     whole, parts = made(tmp_path / "whole", []), made(tmp_path / "parts", [15])
     for step in (10, 30, 40):
         assert parts[step] == pytest.approx(whole[step], rel=1e-3)
+
+
+def test_a_new_process_finds_what_an_earlier_one_compiled(tmp_path: Path) -> None:
+    steps = (
+        "from tests.training.test_cuda import BF16, losses\n"
+        "print(losses(BF16, packed=True, steps=3))"
+    )
+    environment = os.environ | {"TORCHINDUCTOR_CACHE_DIR": str(tmp_path)}  # noqa: TID251
+    first, second = (
+        subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", steps],
+            env=environment,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        for _ in range(2)
+    )
+    assert first.returncode == 0, first.stderr
+    assert (second.returncode, second.stdout) == (0, first.stdout), second.stderr
 
 
 def test_memory_that_really_runs_out_splits_the_batch(tmp_path: Path) -> None:

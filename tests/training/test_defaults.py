@@ -14,7 +14,14 @@ from transduce.config.presets import preset_named
 from transduce.config.schema import Config, Tree, merge
 from transduce.data.store import Sentences, Store
 from transduce.errors import ConfigError
-from transduce.training.run.defaults import automatic_lines, automatic_model, automatic_training
+from transduce.training.plan.defaults import (
+    COMPILING_S,
+    ENOUGH_STEPS,
+    Conditions,
+    automatic_lines,
+    choose_model,
+    fit_training,
+)
 
 corpora = st.integers(1, 10**9)
 lengths = st.integers(1, 100)
@@ -30,11 +37,26 @@ def store_of(pairs: int, src_tokens: int, tgt_tokens: int) -> Store:
     return Store(src, tgt, {})
 
 
-def settled(pairs: int, given: Tree, *, on_gpu: bool, length: int = 20) -> Config:
+def speed_of(config: Config, _batch_tokens: int) -> float:
+    """A machine whose speed falls with the weights of the layers, as all do."""
+    return 4e9 / (config.model.d_model**2 * 12)
+
+
+def at(on_gpu: bool, *, times: float = 1.0) -> Conditions:
+    """A machine that is so many times as fast."""
+    return Conditions(on_gpu=on_gpu, speed_of=lambda config, batch: times * speed_of(config, batch))
+
+
+def settled(
+    pairs: int, given: Tree, *, on_gpu: bool, length: int = 20, times: float = 1.0
+) -> Config:
     """Lay given settings over the automatic ones, as a run does."""
-    automatic = automatic_training(store_of(pairs, length, length), given, on_gpu=on_gpu)
-    shape = automatic_model(given, pairs, on_gpu=on_gpu)
-    return Config.from_tree(merge(merge(automatic, shape), given))
+    machine = at(on_gpu, times=times)
+    shape = choose_model(given, pairs, machine).settings
+    config = Config.from_tree(merge(shape, given))
+    train, dev = store_of(pairs, length, length), store_of(min(pairs, 2000), length, length)
+    fitted = fit_training(train, dev, config, given, machine).settings
+    return Config.from_tree(merge(merge(shape, fitted), given))
 
 
 @pytest.mark.parametrize(
@@ -51,9 +73,59 @@ def settled(pairs: int, given: Tree, *, on_gpu: bool, length: int = 20) -> Confi
         (36_000_000, False, "small"),
     ],
 )
-def test_the_size_of_the_corpus_chooses_the_preset(pairs: int, on_gpu: bool, preset: str) -> None:
+def test_without_a_budget_the_corpus_chooses_the_preset(
+    pairs: int, on_gpu: bool, preset: str
+) -> None:
     found = settled(pairs, {}, on_gpu=on_gpu).model
-    assert found.model_copy(update={"p_drop": 0.1}) == preset_named(preset).model
+    expected = preset_named(preset).model
+    chosen = {"p_drop": expected.p_drop, "vocab_size": expected.vocab_size}
+    assert found.model_copy(update=chosen) == expected
+
+
+@given(
+    pairs=corpora,
+    minutes=st.floats(0.1, 10_000),
+    times=st.floats(0.01, 1_000),
+    on_gpu=st.booleans(),
+)
+def test_a_larger_model_is_taken_only_if_the_budget_gives_it_enough_steps(
+    pairs: int, minutes: float, times: float, on_gpu: bool
+) -> None:
+    given_now: Tree = {"training": {"minutes": minutes}}
+    found = settled(pairs, given_now, on_gpu=on_gpu, times=times)
+    faster = settled(pairs, given_now, on_gpu=on_gpu, times=2 * times)
+    longer = settled(pairs, {"training": {"minutes": 2 * minutes}}, on_gpu=on_gpu, times=times)
+    assert found.model.d_model <= min(faster.model.d_model, longer.model.d_model)
+    machine = at(on_gpu, times=times)
+    seconds = machine.seconds_of_training(minutes)
+    speed = machine.speed_of(found, machine.timed_batch)
+    if found.model.d_model > preset_named("tiny").model.d_model:
+        assert speed * seconds / (2 * machine.timed_batch) >= ENOUGH_STEPS
+    steps = speed / 2 * seconds / found.training.batch_tokens
+    assert found.training.warmup_steps <= max(100, steps / 12) + 1
+    assert found.run.checkpoint_steps <= steps + 1, "it scores before the end"
+    assert found.run.first_score_steps is not None
+    assert found.run.first_score_steps <= max(1, 100 / (60 * minutes) * steps * 1.2)
+
+
+def test_compiling_takes_its_part_of_a_budget() -> None:
+    compiling = Conditions(on_gpu=True, speed_of=speed_of, compiles=True)
+    slower = at(on_gpu=True).seconds_of_training(10) - compiling.seconds_of_training(10)
+    assert slower == pytest.approx(0.95 * COMPILING_S)
+    assert compiling.seconds_of_training(0.1) > 0
+
+
+def test_a_budget_too_small_to_learn_anything_is_warned_of() -> None:
+    shape = choose_model({}, 10_000, at(on_gpu=False))
+    config = Config.from_tree(shape.settings)
+    store = store_of(10_000, 20, 20)
+
+    def notes(minutes: float) -> str:
+        given_now: Tree = {"training": {"minutes": minutes}}
+        return " ".join(fit_training(store, store, config, given_now, at(on_gpu=False)).notes)
+
+    assert "too few to learn" in notes(0.5)
+    assert "too few to learn" not in notes(60)
 
 
 @pytest.fixture
@@ -67,18 +139,18 @@ def recurrent(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.mark.usefixtures("recurrent")
 @pytest.mark.parametrize(("pairs", "p_drop"), [(10, 0.3), (200_000, 0.2), (5_000_000, 0.1)])
-def test_a_kind_without_a_default_preset_has_its_own_defaults(pairs: int, p_drop: float) -> None:
+def test_a_kind_without_default_presets_has_its_own_defaults(pairs: int, p_drop: float) -> None:
     found = settled(pairs, {"model": {"kind": "recurrent"}}, on_gpu=True).model
-    assert found == RecurrentConfig(p_drop=p_drop)
+    assert found == RecurrentConfig(p_drop=p_drop, vocab_size=found.vocab_size)
     given_too = {"model": {"kind": "recurrent", "d_recurrent": 7, "p_drop": 0.5}}
     assert settled(pairs, given_too, on_gpu=True).model == RecurrentConfig(
-        d_recurrent=7, p_drop=0.5
+        d_recurrent=7, p_drop=0.5, vocab_size=found.vocab_size
     )
 
 
 @pytest.mark.parametrize("model", [None, 3, {"kind": None}, {"kind": 7}])
 def test_a_kind_that_makes_no_sense_is_reported_with_the_other_settings(model: object) -> None:
-    shape = automatic_model({"model": model}, 1, on_gpu=False)
+    shape = choose_model({"model": model}, 1, at(on_gpu=False)).settings
     assert Config.from_tree(shape).model.kind == "transformer"
     with pytest.raises(ConfigError, match="model"):
         Config.from_tree(merge(shape, {"model": model}))
@@ -86,7 +158,7 @@ def test_a_kind_that_makes_no_sense_is_reported_with_the_other_settings(model: o
 
 def test_an_unknown_kind_is_named() -> None:
     with pytest.raises(ConfigError, match="no kind of model named 'transfromer'"):
-        automatic_model({"model": {"kind": "transfromer"}}, 1, on_gpu=False)
+        choose_model({"model": {"kind": "transfromer"}}, 1, at(on_gpu=False))
 
 
 @given(pairs=corpora, more=corpora, on_gpu=st.booleans())
@@ -94,7 +166,7 @@ def test_more_text_needs_no_more_dropout_and_no_smaller_a_model(
     pairs: int, more: int, on_gpu: bool
 ) -> None:
     few, many = (settled(count, {}, on_gpu=on_gpu).model for count in (pairs, pairs + more))
-    assert few.p_drop >= many.p_drop >= 0.1
+    assert few.p_drop >= many.p_drop
     assert few.d_model <= many.d_model
     assert few.vocab_size <= many.vocab_size
 
@@ -103,14 +175,16 @@ def test_more_text_needs_no_more_dropout_and_no_smaller_a_model(
 def test_any_corpus_gives_settings_that_hold_together(
     pairs: int, src: int, tgt: int, on_gpu: bool
 ) -> None:
-    tree = automatic_training(store_of(pairs, src, tgt), {}, on_gpu=on_gpu)
-    config = Config.from_tree(merge(tree, automatic_model({}, pairs, on_gpu=on_gpu)))
+    shape = choose_model({}, pairs, at(on_gpu)).settings
+    train, dev = store_of(pairs, src, tgt), store_of(1, src, tgt)
+    fitted = fit_training(train, dev, Config.from_tree(shape), {}, at(on_gpu)).settings
+    config = Config.from_tree(merge(shape, fitted))
     tokens = (max(src, tgt) + 1) * pairs  # with EOS
     training = config.training
     assert 512 <= training.batch_tokens <= (25_000 if on_gpu else 4_096)
     if training.batch_tokens > 512:
         assert tokens / training.batch_tokens >= 100, "an epoch has enough steps"
-    assert 400 <= training.warmup_steps <= 4_000
+    assert 1 <= training.warmup_steps <= 4_000
     assert 200 <= config.run.checkpoint_steps <= 2_000
 
 
@@ -157,10 +231,37 @@ def test_with_a_budget_the_rate_falls_to_0_at_its_end(budget: str, on_gpu: bool)
 
 
 @pytest.mark.parametrize("given_now", [{}, {"training": {}}, {"training": {"clip_norm": 1.0}}])
-def test_without_a_budget_the_run_trains_until_it_stops_improving(given_now: Tree) -> None:
+def test_without_a_budget_the_corpus_decides_how_many_epochs_help(given_now: Tree) -> None:
+    few, many = (settled(pairs, given_now, on_gpu=False).training for pairs in (10_000, 10_000_000))
+    assert few.schedule == many.schedule == "linear"
+    assert few.epochs is not None
+    assert many.epochs is not None
+    assert few.epochs > many.epochs >= 20
+
+
+def test_without_minutes_no_setting_depends_on_the_clock() -> None:
+    slow, fast = (
+        settled(50_000, {"training": {"steps": 9_000}}, on_gpu=False, times=times)
+        for times in (0.01, 100)
+    )
+    assert slow == fast
+
+
+def test_with_patience_alone_the_schedule_is_the_papers() -> None:
+    training = settled(10_000, {"training": {"patience": 3}}, on_gpu=False).training
+    assert (training.schedule, training.patience, training.epochs) == ("paper", 3, None)
+
+
+def test_fine_tuning_without_a_budget_trains_until_it_stops_improving() -> None:
+    given_now: Tree = {"run": {"init": "model"}, "training": {"learning_rate": 2e-4}}
     training = settled(10_000, given_now, on_gpu=False).training
-    assert training.schedule == "paper"
-    assert training.patience == 10
+    assert (training.schedule, training.patience) == ("paper", 10)
+
+
+def test_the_metric_chooses_the_weights_unless_nothing_is_translated() -> None:
+    assert settled(10_000, {}, on_gpu=False).run.choose_by == "metric"
+    nothing: Tree = {"run": {"score_sentences": 0}}
+    assert settled(10_000, nothing, on_gpu=False).run.choose_by == "loss"
 
 
 @pytest.mark.parametrize(("several", "lines"), [(0, "sentences"), (4, "sentences"), (20, "texts")])

@@ -150,7 +150,7 @@ def test_a_script_without_spaces_is_scored_by_characters() -> None:
     texts = [text for pair in pairs for text in pair]
     tokenizer = Tokenizer.learn(texts, vocab_size=300)
     dev = DevScorer(tokenizer, pairs, task=TASK, device="cpu", max_length=200, max_tokens=100)
-    assert "tok:char" in score_of(dev(perfect(pairs, tokenizer))).metric.signature
+    assert "tok:zh" in score_of(dev(perfect(pairs, tokenizer))).metric.signature
 
 
 def test_batches_keep_to_their_tokens_and_to_like_lengths() -> None:

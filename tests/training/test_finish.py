@@ -66,9 +66,11 @@ def table(card: str, *, metric: bool) -> list[tuple[str, ...]]:
     return found
 
 
-def test_by_default_the_loss_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_loss_decides_where_the_settings_say_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     scored_by_narrowness(monkeypatch, higher_is_better=True)
-    out, card = small_run(tmp_path)
+    out, card = small_run(tmp_path, choose_by="loss")
     [name, _] = min(table(card, metric=False), key=lambda row: float(row[1]))
     assert f"by the loss: **{name} " in card
     chosen = narrowness(load_model(out).model.projection)
@@ -78,13 +80,13 @@ def test_by_default_the_loss_decides(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 @pytest.mark.parametrize(
     ("word", "higher_is_better"),
-    [("metric", True), ("bleu", False)],  # the second word is that of version 0.1
+    [(None, True), ("metric", True), ("bleu", False)],  # the last word is that of version 0.1
 )
-def test_the_metric_decides_where_the_settings_say_so(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str, higher_is_better: bool
+def test_the_metric_decides_unless_the_settings_say_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str | None, higher_is_better: bool
 ) -> None:
     scored_by_narrowness(monkeypatch, higher_is_better=higher_is_better)
-    out, card = small_run(tmp_path, choose_by=word)
+    out, card = small_run(tmp_path, **({"choose_by": word} if word else {}))
     assert "| perplexity | narrowness |" in card
     rows = table(card, metric=True)
     best = (max if higher_is_better else min)(rows, key=lambda row: float(row[2]))

@@ -1,60 +1,21 @@
-"""A run's folder knows its run: the same run resumes, another is refused."""
+"""A run's folder is locked, cleared, resumed and reopened, and knows the data of its run."""
 
 import json
 from pathlib import Path
-from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
+from tests.training.folders import DIGESTS, GIVEN, begun, settings_of
 from transduce.config.load import load_config
-from transduce.config.schema import Config, Tree, merge
-from transduce.errors import ConfigError, InputError
-from transduce.training.run.folder import RunFolder, check_data, resumed_settings
-
-GIVEN: Tree = {
-    "data": {"src": ["a.en"], "tgt": "a.de"},
-    "model": {"vocab_size": 400, "d_model": 32},
-    "training": {"steps": 100},
-}
-FOUND_OUT: Tree = {"model": {"vocab_size": 387, "p_drop": 0.3}, "training": {"patience": 10}}
-DIGESTS = {"a.en": "0a", "a.de": "0b", "data/dev/dev.src": "0c", "data/tokenizer.json": "0d"}
-
-
-def begun(path: Path, schedule: str) -> RunFolder:
-    given = merge(GIVEN, {"training": {"schedule": schedule}})
-    tokenizer = path.parent / "tokenizer.json"
-    tokenizer.write_text("{}")
-    folder = RunFolder(path)
-    with folder.locked():
-        folder.write_start(
-            Config.from_tree(merge(given, FOUND_OUT)),
-            given=given,
-            tokenizer=tokenizer,
-            digests=DIGESTS,
-        )
-    return folder
+from transduce.config.schema import merge
+from transduce.data.corpus import Pair
+from transduce.errors import InputError
+from transduce.training.run.folder import RunFolder, check_data
 
 
 @pytest.fixture(scope="module")
 def paper(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
     return begun(tmp_path_factory.mktemp("paper") / "run", "paper")
-
-
-@pytest.fixture(scope="module")
-def linear(tmp_path_factory: pytest.TempPathFactory) -> RunFolder:
-    return begun(tmp_path_factory.mktemp("linear") / "run", "linear")
-
-
-def settings_of(folder: RunFolder) -> Config:
-    config = folder.settings()
-    assert config is not None
-    return config
-
-
-def taken(folder: RunFolder, given_now: Tree) -> Config:
-    return resumed_settings(folder, settings_of(folder), given_now)
 
 
 def content(path: Path) -> dict[str, bytes]:
@@ -67,142 +28,6 @@ def test_where_no_run_is_none_has_begun(tmp_path: Path) -> None:
     assert RunFolder(tmp_path).settings() is None
 
 
-@pytest.mark.parametrize("given_now", [{}, {"training": {}}, GIVEN, {"data": {"tgt": ["a.de"]}}])
-def test_the_same_settings_are_the_same_run(
-    given_now: Tree, paper: RunFolder, linear: RunFolder
-) -> None:
-    assert taken(paper, given_now) == settings_of(paper)
-    assert taken(linear, given_now) == settings_of(linear)
-
-
-def test_what_was_found_out_may_be_given(paper: RunFolder) -> None:
-    assert taken(paper, {"model": {"p_drop": 0.3}}) == settings_of(paper)
-
-
-CHANGES: dict[str, Any] = {
-    "data.src": "b.en",
-    "data.clean": False,
-    "data.subwords": "unigram",
-    "data.punctuation": "plain",
-    "model.vocab_size": 500,
-    "model.d_model": 64,
-    "model.p_drop": 0.1,
-    "training.batch_tokens": 77,
-    "training.learning_rate": 0.5,
-    "run.seed": 2,
-    "run.average": 9,
-    "run.ema_decay": 0.5,
-    "run.checkpoint_steps": 5,
-    "run.precision": "bf16",
-}
-
-
-def tree_of(settings: dict[str, Any]) -> Tree:
-    tree: Tree = {}
-    for name, value in settings.items():
-        section, _, key = name.partition(".")
-        tree = merge(tree, {section: {key: value}})
-    return tree
-
-
-@given(names=st.sets(st.sampled_from(sorted(CHANGES)), min_size=1))
-def test_other_settings_are_refused_and_every_one_is_named(
-    paper: RunFolder, names: set[str]
-) -> None:
-    given_now = merge(GIVEN, tree_of({name: CHANGES[name] for name in names}))
-    with pytest.raises(ConfigError) as caught:
-        taken(paper, given_now)
-    message = str(caught.value)
-    assert message.startswith(f"{paper.path} holds a run with other settings: ")
-    for name, value in CHANGES.items():
-        assert (f"{name} is " in message and f" there, not {value}" in message) == (name in names)
-    assert message.endswith("choose another --out, or start over with --fresh")
-    assert "\n" not in message
-
-
-def test_a_setting_that_is_none_is_called_unknown(paper: RunFolder) -> None:
-    with pytest.raises(ConfigError, match=r"unknown setting model\.d_modle \(did you mean"):
-        taken(paper, {"model": {"d_modle": 3}})
-    with pytest.raises(ConfigError, match=r"training\.steps=-1: must be"):
-        taken(paper, {"training": {"steps": -1}})
-
-
-BUDGETS = {"steps": 200, "epochs": 3.5, "minutes": 10, "patience": 3}
-
-
-@pytest.mark.parametrize(("name", "value"), BUDGETS.items())
-def test_budgets_may_change_unless_the_rate_was_planned_for_them(
-    name: str, value: float, paper: RunFolder, linear: RunFolder
-) -> None:
-    given_now = {"training": {name: value}}
-    changed = taken(paper, given_now)
-    assert changed == settings_of(paper).with_changes(given_now)
-    assert getattr(changed.training, name) == value
-    with pytest.raises(ConfigError, match=rf"training\.{name} is .* there, not {value}"):
-        taken(linear, given_now)
-
-
-def test_a_budget_may_be_changed_back(tmp_path: Path) -> None:
-    folder = begun(tmp_path / "run", "paper")
-    for steps in (200, 100):
-        config = taken(folder, {"training": {"steps": steps}})
-        assert config.training.steps == steps
-        folder.reopen(config)
-        assert settings_of(folder) == config
-    folder.reopen(taken(folder, {"training": {"steps": 200}}))
-    assert taken(folder, {}).training.steps == 200, "what is not given stays"
-
-
-@pytest.mark.parametrize(
-    "given_now",
-    [{"device": "cpu"}, {"save_minutes": 1.0}, {"score_sentences": 0}, {"bleu_sentences": 0}],
-)
-def test_how_it_is_computed_may_change(
-    given_now: Tree, paper: RunFolder, linear: RunFolder
-) -> None:
-    for folder in (paper, linear):
-        changed = taken(folder, {"run": given_now})
-        assert changed == settings_of(folder).with_changes({"run": given_now})
-
-
-def by_metric(path: Path, given_then: Tree) -> RunFolder:
-    """A run that was also given these settings."""
-    folder = begun(path, "paper")
-    provenance = folder.provenance()
-    provenance["given"] = merge(provenance["given"], given_then)
-    (path / "provenance.json").write_text(json.dumps(provenance))
-    folder.reopen(settings_of(folder).with_changes(given_then))
-    return folder
-
-
-OLD_NAMES: Tree = {"run": {"choose_by": "bleu", "bleu_sentences": 7}}
-NEW_NAMES: Tree = {"run": {"choose_by": "metric", "score_sentences": 7}}
-
-
-@pytest.mark.parametrize("given_then", [OLD_NAMES, NEW_NAMES])
-@pytest.mark.parametrize("given_now", [OLD_NAMES, NEW_NAMES, {}])
-def test_settings_under_their_old_names_are_the_same_settings(
-    tmp_path: Path, given_then: Tree, given_now: Tree
-) -> None:
-    folder = by_metric(tmp_path / "run", given_then)
-    config = tmp_path / "run" / "config.yaml"
-    if given_then is OLD_NAMES:  # as version 0.1 wrote it
-        text = config.read_text(encoding="utf-8")
-        text = text.replace("score_sentences: 7", "bleu_sentences: 7")
-        config.write_text(text.replace("choose_by: metric", "choose_by: bleu"), encoding="utf-8")
-    resumed = taken(folder, given_now)
-    assert (resumed.run.choose_by, resumed.run.score_sentences) == ("metric", 7)
-    other = {"run": {"choose_by": "loss"}}
-    with pytest.raises(ConfigError, match=r"run\.choose_by is metric there, not loss"):
-        taken(folder, other)
-
-
-def test_what_a_metric_is_computed_on_stays_where_it_decides(tmp_path: Path) -> None:
-    folder = by_metric(tmp_path / "run", NEW_NAMES)
-    with pytest.raises(ConfigError, match=r"run\.score_sentences is 7 there, not 8"):
-        taken(folder, {"run": {"bleu_sentences": 8}})
-
-
 def test_the_start_says_what_the_run_is(paper: RunFolder) -> None:
     provenance = paper.provenance()
     assert provenance["data"] == DIGESTS
@@ -210,6 +35,35 @@ def test_the_start_says_what_the_run_is(paper: RunFolder) -> None:
     assert provenance["given"] == merge(GIVEN, {"training": {"schedule": "paper"}})
     assert load_config(paper.path / "config.yaml").model.vocab_size == 387
     assert (paper.path / "tokenizer.json").read_text() == "{}"
+    assert provenance["split_seed"] == 1
+    assert provenance["preset"] is None
+    assert provenance["init"] is None
+
+
+def test_the_start_has_digests_of_the_development_set_and_the_vocabulary(tmp_path: Path) -> None:
+    dev = [[Pair("a", "b")], [Pair("a", "b"), Pair("c", "d")], [Pair("c", "d"), Pair("a", "b")]]
+    found = []
+    for number, pairs in enumerate([*dev, dev[0]]):
+        folder = begun(tmp_path / str(number))
+        config, tokenizer = settings_of(folder), tmp_path / "tokenizer.json"
+        tokenizer.write_text("{}" if number else "[]")
+        folder.write_start(
+            config, given=GIVEN, tokenizer=tokenizer, digests=DIGESTS, dev_pairs=pairs
+        )
+        found.append(folder.provenance())
+    assert len({one["dev_set"] for one in found}) == 3
+    assert found[0]["dev_set"] == found[3]["dev_set"]
+    assert [one["tokenizer"] == found[1]["tokenizer"] for one in found] == [False, True, True, True]
+
+
+def test_runs_of_the_version_before_keep_their_own_split(tmp_path: Path) -> None:
+    folder = begun(tmp_path / "run")
+    config = settings_of(folder).with_changes({"run": {"seed": 7}})
+    assert folder.split_seed(None) == folder.split_seed(config) == 1
+    origin = folder.provenance()
+    del origin["split_seed"]
+    (folder.path / "provenance.json").write_text(json.dumps(origin))
+    assert folder.split_seed(config) == 7
 
 
 @pytest.mark.parametrize("spoilt", ["", "{", "\x00"])
@@ -217,7 +71,7 @@ def test_a_damaged_provenance_is_named_with_what_to_do(spoilt: str, tmp_path: Pa
     folder = begun(tmp_path / "run", "paper")
     (folder.path / "provenance.json").write_text(spoilt)
     with pytest.raises(InputError, match=r"provenance\.json is damaged .*--fresh"):
-        taken(folder, {})
+        folder.given()
 
 
 def test_data_that_changed_is_named_but_not_what_was_made_of_it(paper: RunFolder) -> None:
@@ -229,6 +83,9 @@ def test_data_that_changed_is_named_but_not_what_was_made_of_it(paper: RunFolder
     assert "started with other data: a.de changed since; restore it" in str(caught.value)
     with pytest.raises(InputError, match=r"other data: moved/a\.en changed since"):
         check_data(paper, {"moved/a.en": "1a"})
+    swapped = dict(zip(DIGESTS, [DIGESTS["a.de"], DIGESTS["a.en"], "0c", "0d"], strict=True))
+    with pytest.raises(InputError, match=r"other data: a\.en, a\.de changed since"):
+        check_data(paper, swapped)
 
 
 def test_only_one_run_at_a_time_is_in_a_folder(tmp_path: Path) -> None:
@@ -310,5 +167,11 @@ def test_a_run_is_finished_with_its_card_and_its_weights(tmp_path: Path) -> None
     assert not folder.is_finished()
     folder.write_card("# run")
     assert folder.is_finished()
-    folder.reopen(settings_of(folder))
+    config = settings_of(folder)
+    folder.resume(config.with_changes({"run": {"device": "cpu"}}), {})
+    assert folder.is_finished(), "nothing is left to do"
+    assert settings_of(folder).run.device == "cpu"
+    (folder.path / "checkpoints" / "step-000000000100").mkdir(parents=True)
+    folder.resume(config.with_changes({"training": {"steps": 200}}), {"training.steps": (100, 200)})
     assert not folder.is_finished(), "it goes on"
+    assert folder.budget_changes() == ["at step 100: steps 100 → 200"]

@@ -45,6 +45,13 @@ def test_an_equal_score_is_not_better(criterion: Criterion) -> None:
     assert criterion.is_better(rated(20.0), None)
 
 
+def test_between_equal_scores_the_loss_decides() -> None:
+    at_start, later = rated(0.0, loss=5.0), rated(0.0, loss=4.0)
+    assert BY_METRIC.is_better(later, at_start), "a BLEU of 0 at the start says nothing"
+    assert not BY_METRIC.is_better(at_start, later)
+    assert not BY_METRIC.is_better(rated(0.0, loss=math.nan), later)
+
+
 @given(losses=st.lists(st.floats(allow_nan=True), min_size=1))
 def test_without_a_metric_the_loss_decides(losses: list[float]) -> None:
     found = [Scores(loss) for loss in losses]
@@ -111,7 +118,7 @@ def test_the_lowest_error_rate_is_marked_and_kept(tmp_path: Path) -> None:
 
 
 def test_patience_goes_by_the_error_rate_over_a_resume_too(tmp_path: Path) -> None:
-    rates = [50.0, 30.0, 40.0, 35.0, 30.0, 20.0]
+    rates = [50.0, 30.0, 40.0, 35.0, 30.5, 20.0]
     reason = "3 scorings in a row have not improved the dev WER"
     events: list[Event] = []
     whole = with_rates(tmp_path / "whole", rates, events.append, patience=3)

@@ -291,7 +291,7 @@ def test_a_translation_begins_with_its_prefix(
 ) -> None:
     options = Options(beam=2, sampling=sampling)
     [other, found] = nonsense.translate([text, text], options, prefixes=["", prefix])
-    assert found.text.startswith(prefix.rstrip())  # space at its end is up to the model
+    assert found.text.startswith(prefix)
     same([other], nonsense.translate([text], options))
     if not prefix and sampling is None:
         same([found], [other])
@@ -307,6 +307,34 @@ def test_a_sample_with_a_prefix_depends_on_its_own_line_alone(nonsense: Translat
             [*blank, texts[number]], options, prefixes=[*blank, prefixes[number]]
         )
         same(alone[-1:], together[number : number + 1])
+
+
+SISTER = {"Meine_Schwester_tanzt.": 0.2, "Meine_Schwerter_fehlen.": 0.1, "Mein_Bruder_singt.": 0.7}
+
+
+@pytest.mark.parametrize(
+    ("prefix", "text"),
+    [
+        ("Meine Schw", "Meine Schwester tanzt."),
+        ("Meine Schwer", "Meine Schwerter fehlen."),
+        ("Meine Schwester", "Meine Schwester tanzt."),
+        ("Meine Schwester ", "Meine Schwester tanzt."),
+        ("Meine ", "Meine Schwester tanzt."),
+        ("Mein ", "Mein Bruder singt."),
+        ("M", "Mein Bruder singt."),
+        ("Meine Schwester tanzt", "Meine Schwester tanzt."),
+        ("Meine Schwester tanzt.", "Meine Schwester tanzt."),
+    ],
+)
+@pytest.mark.parametrize(
+    "options", [Options(beam=1), Options(beam=4), Options(sampling=Sampling(top_k=1))]
+)
+def test_a_prefix_may_end_within_a_word(prefix: str, text: str, options: Options) -> None:
+    [other, found] = translator(likely(**SISTER)).translate(
+        ["She", "He"], options, prefixes=["", prefix]
+    )
+    assert other.text == "Mein Bruder singt."
+    assert found.text == text
 
 
 def test_the_prefix_is_that_of_the_first_piece_alone() -> None:
@@ -559,7 +587,9 @@ def test_what_cannot_be_loaded_is_refused(folder: Path, tmp_path: Path) -> None:
     odd: Any = "fp8"
     with pytest.raises(InputError, match="no model: give at least one folder"):
         transduce.load([])
-    with pytest.raises(InputError, match=r"has no file config\.yaml"):
+    with pytest.raises(
+        InputError, match=r"is an empty folder: a model is a folder of config\.yaml"
+    ):
         transduce.load(tmp_path)
     with pytest.raises(InputError, match="use float32 or bf16"):
         transduce.load(folder, precision=odd)

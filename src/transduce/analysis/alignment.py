@@ -3,7 +3,7 @@
 A word of the translation is aligned with the source word that it attends to most when it is chosen.
 Weights are summed over the tokens of a source word and averaged over the tokens of a translated
 word; the weight of the source's EOS is left out. So every word of the translation has exactly one
-partner.
+partner. Words of scripts without spaces are the model's tokens.
 
 If no layer is given, it is the one whose heads, averaged, are the most peaked: they are where they
 agree. No single head is as good. On 200 sentences of Multi30k, with a model of 3 layers and 4
@@ -15,6 +15,7 @@ of the last but one, the best in deeper models, with 60 %.
 
 import unicodedata
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from typing import Any
 
@@ -25,41 +26,56 @@ from transduce.analysis.words import Words, words_of
 from transduce.errors import InputError
 from transduce.models.attention import Attention
 from transduce.text.punctuation import with_plain_punctuation
+from transduce.text.scripts import has_unspaced_script
 
 Link = tuple[int, int]
 """The numbers of a source word and of a translated word, from 0."""
 Weights = NDArray[np.floating[Any]]
 
 
-def alignment(
+@dataclass(frozen=True)
+class Alignment:
+    """The words of a source and of its translation, and which belong together."""
+
+    source: tuple[str, ...]
+    translation: tuple[str, ...]
+    links: list[Link]  # in the order of the translation
+
+    def __str__(self) -> str:
+        """Write the words of both sides and the links: `a b ||| x y ||| 0-0 1-1`."""
+        return " ||| ".join(
+            [" ".join(self.source), " ".join(self.translation), pharaoh(self.links)]
+        )
+
+
+def align(
     shown: Sequence[Attention],
     *,
     source: str,
     translation: str,
     layer: int | None = None,
     head: int | None = None,
-) -> list[Link]:
-    """Align the words between spaces of a source and its translation, in the latter's order.
+) -> Alignment:
+    """Align the words of a source and its translation.
+
+    A word is what stands between spaces. A text with a script that has no spaces, such as Japanese,
+    is divided into the model's tokens instead (`words_of`).
 
     `shown` is the attention of each part of the text. Layers and heads count from 0; without a head
     it is the average of the layer's heads.
     """
-    sides = [
-        (
-            words_of(one.source, are_bytes=one.are_bytes),
-            words_of(one.target, are_bytes=one.are_bytes),
-        )
-        for one in shown
-    ]
-    src_numbers = _word_numbers([src for src, _ in sides], source)
-    tgt_numbers = _word_numbers([tgt for _, tgt in sides], translation)
+    src_parts = [words_of(one.source, are_bytes=one.are_bytes) for one in shown]
+    tgt_parts = [words_of(one.target, are_bytes=one.are_bytes) for one in shown]
+    src_words, src_numbers = _numbered_words(src_parts, source)
+    tgt_words, tgt_numbers = _numbered_words(tgt_parts, translation)
     links: dict[int, int] = {}
-    for part, (one, (src, tgt)) in enumerate(zip(shown, sides, strict=True)):
+    for part, (one, src, tgt) in enumerate(zip(shown, src_parts, tgt_parts, strict=True)):
         weights = _word_weights(one, src, tgt, layer=layer, head=head)
         for src_word, tgt_word in _links(weights, src, tgt):
             # If a long text was split within a word, the first part decides.
             links.setdefault(tgt_numbers[part][tgt_word], src_numbers[part][src_word])
-    return [(src_word, tgt_word) for tgt_word, src_word in sorted(links.items())]
+    in_order = [(src_word, tgt_word) for tgt_word, src_word in sorted(links.items())]
+    return Alignment(src_words, tgt_words, in_order)
 
 
 def pharaoh(links: Iterable[Link]) -> str:
@@ -100,28 +116,33 @@ def _text_words(words: Words) -> list[int]:
     return [number for number in range(len(words.words)) if number not in words.ends]
 
 
-def _word_numbers(parts: Sequence[Words], text: str) -> list[dict[int, int]]:
-    """Map the words of each part of a text to the words of the whole text.
-
-    Mostly they are the same words. Where a long text was split within a word, or where the
-    tokenizer changed something, letters are counted instead.
-    """
+def _numbered_words(
+    parts: Sequence[Words], text: str
+) -> tuple[tuple[str, ...], list[dict[int, int]]]:
+    """Return the words of a text, and the number of each word of its parts among them."""
     in_parts = [(part, word) for part, words in enumerate(parts) for word in _text_words(words)]
-    whole = [len(_composed(word)) for word in text.split()]
+    words = tuple(text.split())
+    if has_unspaced_script(text):
+        words = tuple(parts[part].words[word] for part, word in in_parts)
+    if len(in_parts) == len(words):
+        numbers = list(range(len(words)))
+    else:
+        numbers = _numbers_by_letters([parts[part].words[word] for part, word in in_parts], words)
     found: list[dict[int, int]] = [{} for _ in parts]
-    if len(in_parts) == len(whole):
-        for number, (part, word) in enumerate(in_parts):
-            found[part][word] = number
-        return found
-    if not whole:
-        return found
-    ends = list(accumulate(whole))
-    begin = 0
-    for part, word in in_parts:
-        number = int(np.searchsorted(ends, begin, side="right"))
-        found[part][word] = min(number, len(whole) - 1)
-        begin += len(_composed(parts[part].words[word]))
-    return found
+    for number, (part, word) in zip(numbers, in_parts, strict=False):  # none if there is no word
+        found[part][word] = number
+    return words, found
+
+
+def _numbers_by_letters(found: Sequence[str], words: Sequence[str]) -> list[int]:
+    """Count letters to find the word that each of the others is part of.
+
+    They differ where a long text was split within a word, or where the tokenizer changed something.
+    """
+    ends = list(accumulate(len(_composed(word)) for word in words))
+    begins = accumulate((len(_composed(word)) for word in found), initial=0)
+    numbers = (int(np.searchsorted(ends, begin, side="right")) for begin in begins)
+    return [min(number, len(words) - 1) for _, number in zip(found, numbers, strict=False) if words]
 
 
 def _composed(word: str) -> str:

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from transduce.analysis.words import Words, words_of
 from transduce.errors import InputError
 from transduce.models.attention import Attention
+from transduce.text.scripts import east_asian_language
 
 STEPS = 65_535
 """Weights are rounded to multiples of 1/65,535: the error is less than 0.00001."""
@@ -33,10 +34,14 @@ def attention_page(shown: Sequence[Attention], *, source: str, translation: str)
     if not shown:
         raise InputError("no attention to show: the text is empty")
     style, script = _asset("page.css"), _asset("page.js")
+    languages = [east_asian_language(text) for text in (source, translation)]
     return Template(_asset("page.html")).substitute(
         policy=_policy(style, script),
         style=style,
         script=script,
+        source_lang=_lang(languages[0]),
+        translation_lang=_lang(languages[1]),
+        picture_lang=_lang(languages[0] or languages[1]),
         source=escape(source),
         translation=escape(translation),
         data=_as_script_data(packed_attention(shown)),
@@ -46,6 +51,10 @@ def attention_page(shown: Sequence[Attention], *, source: str, translation: str)
 def packed_attention(shown: Sequence[Attention]) -> list[dict[str, Any]]:
     """Return tokens, words and packed weights of each part of a text, ready for JSON."""
     return [_part(one) for one in shown]
+
+
+def _lang(language: str) -> str:
+    return f' lang="{language}"' if language else ""
 
 
 def _asset(name: str) -> str:

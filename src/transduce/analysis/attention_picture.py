@@ -1,18 +1,15 @@
 """The attention heads of one layer as a picture: one heat map each, with its tokens."""
 
 import math
-import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.analysis.curves import available
+from transduce.analysis.pictures import check_picture, fonts_for, save_picture
 from transduce.analysis.words import words_of
 from transduce.errors import InputError
-from transduce.files.atomic import atomic_file
-from transduce.files.errors import reporting_write_errors
 from transduce.models.attention import Attention
 
 if TYPE_CHECKING:
@@ -26,18 +23,17 @@ _MARGIN = 1.2  # inches for labels
 _MAX_SIDE = 160.0  # inches: at 150 dots each, less than the format's limit
 _DOTS = 150
 _COLOURS = ("#2f6db3", "#c05f1c", "#33834f", "#c13a4c", "#7a55b3", "#866436", "#15808f", "#b44a88")
-_OTHER_SCRIPTS = ("Noto Sans CJK JP", "Noto Sans", "Arial Unicode MS", "Segoe UI", "PingFang SC")
 
 
 def attention_picture(
     shown: Attention, path: Path, *, kind: AttentionKind = "cross", layer: int | None = None
-) -> None:
-    """Draw the heads of a layer into a PNG file, which is replaced atomically.
+) -> str:
+    """Draw the heads of a layer into a .png, .svg or .pdf file, which is replaced atomically.
 
-    Layers count from 0; if none is given, it is the last.
+    Layers count from 0; if none is given, it is the last. Returns the characters that no installed
+    font has, which are drawn as boxes.
     """
-    if not available():
-        raise InputError("matplotlib is not installed: pip install 'transduce[plot]'")
+    check_picture(path)
     if kind not in get_args(AttentionKind):
         raise InputError(f"attention of kind {kind!r}: use {', '.join(get_args(AttentionKind))}")
     weights: NDArray[np.float32] = getattr(shown, kind)  # [N, h, T, S]
@@ -49,13 +45,13 @@ def attention_picture(
     chosen = weights[-1 if layer is None else layer]  # [h, T, S]
     figure = _figure(chosen)
     queries, keys = _labels(shown, kind)
+    fonts, lacking = fonts_for([*queries, *keys])
     for head, panel in enumerate(figure.axes[: len(chosen)]):
         panel.set_title(f"head {head + 1}", loc="left", fontsize=10.5, color="#222222")
         _draw(panel, chosen[head], _COLOURS[head % len(_COLOURS)])
-        _label(panel, queries, keys)
-    with reporting_write_errors(path), atomic_file(path) as temporary, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing")  # shown as a box
-        figure.savefig(temporary, format="png", backend="agg")
+        _label(panel, queries, keys, fonts)
+    save_picture(figure, path)
+    return lacking
 
 
 def _labels(shown: Attention, kind: AttentionKind) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -98,8 +94,10 @@ def _draw(panel: "Axes", weights: NDArray[np.float32], colour: str) -> None:
     panel.tick_params(length=0)
 
 
-def _label(panel: "Axes", queries: tuple[str, ...], keys: tuple[str, ...]) -> None:
-    style: dict[str, Any] = {"fontsize": 8, "color": "#333333", "fontfamily": _fonts()}
+def _label(
+    panel: "Axes", queries: tuple[str, ...], keys: tuple[str, ...], fonts: list[str]
+) -> None:
+    style: dict[str, Any] = {"fontsize": 8, "color": "#333333", "fontfamily": fonts}
     style["parse_math"] = False  # a dollar sign starts no formula
     panel.set_xticks(range(len(keys)), [*map(_shortened, keys)], rotation=90, **style)
     panel.set_yticks(range(len(queries)), [*map(_shortened, queries)], **style)
@@ -107,11 +105,3 @@ def _label(panel: "Axes", queries: tuple[str, ...], keys: tuple[str, ...]) -> No
 
 def _shortened(token: str) -> str:
     return token if len(token) <= 16 else f"{token[:15]}…"
-
-
-def _fonts() -> list[str]:
-    """Return the fonts for labels: the default, and those of other scripts that are installed."""
-    from matplotlib.font_manager import get_font_names
-
-    installed = set(get_font_names())
-    return ["DejaVu Sans", *(name for name in _OTHER_SCRIPTS if name in installed)]

@@ -1,6 +1,5 @@
 """A run as one picture: losses, the task's metric, learning rate and speed."""
 
-import importlib.util
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
@@ -8,9 +7,9 @@ from typing import TYPE_CHECKING, Literal, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from transduce.analysis.pictures import available as available
+from transduce.analysis.pictures import save_picture
 from transduce.errors import InputError
-from transduce.files.atomic import atomic_file
-from transduce.files.errors import reporting_write_errors
 from transduce.training.run.events import Event, Scored, Stepped
 
 if TYPE_CHECKING:
@@ -27,21 +26,15 @@ _ROUND = (1, 2, 5, 10)  # first digits of the distance between an axis' ticks
 _TRAINING, _DEV, _OTHER = "#3b6fb6", "#d1495b", "#666666"
 
 
-def available() -> bool:
-    """Return whether matplotlib is installed: it comes with the extra `plot`."""
-    return importlib.util.find_spec("matplotlib") is not None
-
-
 def draw_curves(events: Sequence[Event], path: Path) -> None:
-    """Draw the events of a run as a PNG file, which replaces an older one once it is complete."""
+    """Draw the events of a run as a picture, which replaces an older one once it is complete."""
     if not available():
         raise InputError("matplotlib is not installed: pip install 'transduce[plot]'")
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 6.4), dpi=150, layout="constrained")
     _fill(figure, _last_made(events, Stepped), _last_made(events, Scored))
-    with reporting_write_errors(path), atomic_file(path) as making:
-        figure.savefig(making, format="png", backend="agg")
+    save_picture(figure, path)
 
 
 def _last_made(events: Iterable[Event], kind: type[Measured]) -> list[Measured]:
@@ -67,23 +60,29 @@ def _fill(figure: "Figure", steps: list[Stepped], scores: list[Scored]) -> None:
 def _style(panel: "Axes", end: int) -> None:
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-    panel.spines[["top", "right"]].set_visible(False)
-    panel.spines[["left", "bottom"]].set_color("#aaaaaa")
-    panel.grid(color="#e6e6e6", linewidth=0.8)
-    panel.set_axisbelow(True)
-    panel.tick_params(labelsize=9, color="#aaaaaa", labelcolor="#333333")
+    style_panel(panel)
     panel.set_xlim(0, max(end, 1) * 1.015)
     panel.set_xlabel("step", fontsize=9, color="#333333")
     panel.xaxis.set_major_locator(MaxNLocator(6, integer=True, steps=_ROUND))
     panel.xaxis.set_major_formatter(StrMethodFormatter("{x:,.0f}"))
 
 
-def _title(panel: "Axes", text: str) -> None:
+def style_panel(panel: "Axes") -> None:
+    """Draw axes and grid in light grey."""
+    panel.spines[["top", "right"]].set_visible(False)
+    panel.spines[["left", "bottom"]].set_color("#aaaaaa")
+    panel.grid(color="#e6e6e6", linewidth=0.8)
+    panel.set_axisbelow(True)
+    panel.tick_params(labelsize=9, color="#aaaaaa", labelcolor="#333333")
+
+
+def set_title(panel: "Axes", text: str) -> None:
+    """Write a title above the left end of a panel."""
     panel.set_title(text, loc="left", fontsize=10.5, color="#222222")
 
 
 def _draw_losses(panel: "Axes", steps: list[Stepped], scores: list[Scored]) -> None:
-    _title(panel, "loss, nats per target token")
+    set_title(panel, "loss, nats per target token")
     made, losses = _line(steps, [event.loss for event in steps])
     scored, dev_losses = _line(scores, [event.loss for event in scores])
     smooth = _smoothed(made, losses)
@@ -97,14 +96,14 @@ def _draw_losses(panel: "Axes", steps: list[Stepped], scores: list[Scored]) -> N
         by = f" by {best.metric}" if best.best_by == "metric" else ""
         label = f"best{by}: {best.loss:.3f}, perplexity {perplexity}, step {best.step:,}"
         _mark(panel, best.step, best.loss, label)
-    _zoom(panel, np.concatenate([smooth[1], dev_losses]))
+    zoom(panel, np.concatenate([smooth[1], dev_losses]))
     _legend(panel, "upper right" if len(made) > _FEW_POINTS else "best")
 
 
 def _draw_metric(panel: "Axes", scores: list[Scored]) -> None:
     """Draw the score by the task's metric; after a change of metric, only the last one."""
     last = next(score for score in reversed(scores) if score.score is not None)
-    _title(panel, f"development {last.metric}")
+    set_title(panel, f"development {last.metric}")
     same = [s for s in scores if s.metric == last.metric and s.score is not None]
     scored, values = _line(same, [score.score or 0 for score in same])
     _plot(panel, scored, values, _DEV)
@@ -115,7 +114,7 @@ def _draw_metric(panel: "Axes", scores: list[Scored]) -> None:
     if last.higher_is_better:
         panel.set_ylim(0, max(1.08 * values.max(initial=0), 1))
     else:
-        _zoom(panel, values)
+        zoom(panel, values)
     corner: LegendLocation = "lower right" if last.higher_is_better else "upper right"
     _legend(panel, corner, heading=last.signature)
 
@@ -123,7 +122,7 @@ def _draw_metric(panel: "Axes", scores: list[Scored]) -> None:
 def _draw_rate(panel: "Axes", steps: list[Stepped]) -> None:
     from matplotlib.ticker import FuncFormatter, MaxNLocator
 
-    _title(panel, "learning rate")
+    set_title(panel, "learning rate")
     made, rates = _line(steps, [event.learning_rate for event in steps])
     kept = _evenly_spaced(len(made))
     _plot(panel, made[kept], rates[kept], _OTHER)
@@ -135,7 +134,7 @@ def _draw_rate(panel: "Axes", steps: list[Stepped]) -> None:
 def _draw_speed(panel: "Axes", steps: list[Stepped]) -> None:
     from matplotlib.ticker import MaxNLocator, StrMethodFormatter
 
-    _title(panel, "source and target tokens per second")
+    set_title(panel, "source and target tokens per second")
     made, speeds = _line(steps, [event.tokens_per_s for event in steps])
     _plot_rough(panel, made, speeds, _OTHER)
     _plot(panel, *_smoothed(made, speeds), _OTHER)
@@ -171,7 +170,7 @@ def _best(scores: list[Scored]) -> Scored | None:
     return next((score for score in reversed(scores) if score.best), None)
 
 
-def _zoom(panel: "Axes", values: Numbers) -> None:
+def zoom(panel: "Axes", values: Numbers) -> None:
     """Cut off the steep start of a curve where it would flatten the rest."""
     if not len(values):
         panel.set_ylim(0, 1)

@@ -1,21 +1,20 @@
-"""Readable tokens, and the words between spaces that they make up."""
+"""Readable tokens, and the words that they make up."""
 
 import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.text.tokenizer import UNKNOWN
+from transduce.text.scripts import continues_character, has_unspaced_script
+from transduce.text.spelling import spelled
 
 ENDS = {"< bos >": "‹start›", "< eos >": "‹end›", "< pad >": "‹padding›"}
 """Special tokens without text, and how they are displayed."""
 
 _SPACE = "␣"
-_BEFORE_A_WORD = "▁"  # how SentencePiece writes a space
-_JOINED = "@@"  # in pre-segmented text, at the end of a token whose word goes on
+_MAX_CHARACTER_BYTES = 4  # of UTF-8
 
 
 @dataclass(frozen=True)
@@ -41,17 +40,17 @@ class Words:
 
 
 def words_of(tokens: Sequence[str], *, are_bytes: bool) -> Words:
-    """Group vocabulary entries into words; `are_bytes`: their letters stand for bytes."""
-    if not are_bytes and any(_BEFORE_A_WORD in token for token in tokens):
-        spell = _spelled_by_sentencepiece
-    else:
-        spell = partial(_spelled, are_bytes=are_bytes)
-    spelled = [None if token in ENDS else spell(token) for token in tokens]
+    """Group vocabulary entries into words; `are_bytes`: their letters stand for bytes.
+
+    A word is what stands between spaces. In scripts that are written without spaces, such as
+    Japanese, each token is a word of its own; tokens that divide a character are one word.
+    """
+    pieces = spelled(tokens, are_bytes=are_bytes)
     words: list[bytes | None] = []
     word_of = []
-    for piece in spelled:
+    for place, piece in enumerate(pieces):
         last = words[-1] if words else None
-        if piece is None or last is None or _starts_word(last, piece):
+        if piece is None or last is None or _starts_word(last, _text_from(pieces, place)):
             words.append(piece)
         else:
             words[-1] = last + piece
@@ -60,7 +59,7 @@ def words_of(tokens: Sequence[str], *, are_bytes: bool) -> Words:
     return Words(
         tokens=tuple(
             ENDS[token] if piece is None else _readable(piece)
-            for token, piece in zip(tokens, spelled, strict=True)
+            for token, piece in zip(tokens, pieces, strict=True)
         ),
         words=tuple(
             ends[number] if word is None else _readable(word) for number, word in enumerate(words)
@@ -70,39 +69,26 @@ def words_of(tokens: Sequence[str], *, are_bytes: bool) -> Words:
     )
 
 
-def _byte_letters() -> dict[str, int]:
-    """Map letters to bytes: printable bytes are their own letters, the others from U+0100 on."""
-    printable = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-    others = sorted(set(range(256)) - set(printable))
-    return {chr(byte): byte for byte in printable} | {
-        chr(0x100 + place): byte for place, byte in enumerate(others)
-    }
+def _text_from(pieces: Sequence[bytes | None], place: int) -> bytes:
+    """Return a piece, followed by as much as its first character needs."""
+    text = b""
+    for piece in pieces[place:]:
+        if piece is None or len(text) >= _MAX_CHARACTER_BYTES:
+            break
+        text += piece
+    return text
 
 
-_BYTE_OF = _byte_letters()
-
-
-def _spelled(token: str, are_bytes: bool) -> bytes:
-    """Return the text of a token, with the space before or after it."""
-    if token == UNKNOWN:
-        return "‹unk› ".encode()
-    if are_bytes:
-        return b"".join(
-            bytes([_BYTE_OF[letter]]) if letter in _BYTE_OF else letter.encode() for letter in token
-        )
-    is_joined = token.endswith(_JOINED)
-    return (token.removesuffix(_JOINED) if is_joined else f"{token} ").encode()
-
-
-def _spelled_by_sentencepiece(token: str) -> bytes:
-    return ("‹unk›" if token == UNKNOWN else token.replace(_BEFORE_A_WORD, " ")).encode()
-
-
-def _starts_word(word: bytes, piece: bytes) -> bool:
-    """Return whether a piece starts a new word; leading spaces belong to the word after them."""
-    text = word.decode(errors="replace")
-    after = piece.decode(errors="replace")
-    return bool(text.strip()) and (text[-1:].isspace() or after[:1].isspace())
+def _starts_word(word: bytes, after: bytes) -> bool:
+    """Return whether text starts a new word; leading spaces belong to the word after them."""
+    before = word.decode(errors="replace")
+    if not before.strip():
+        return False
+    following = after.decode(errors="replace")[:1]
+    if before[-1].isspace() or following.isspace():
+        return True
+    is_divided = "\ufffd" in (before[-1], following) or continues_character(following or " ")
+    return not is_divided and has_unspaced_script(before[-1] + following)
 
 
 def _readable(piece: bytes) -> str:

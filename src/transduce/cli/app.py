@@ -5,8 +5,11 @@ computes with when it runs.
 """
 
 import io
+import logging
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Annotated, NoReturn
 
 import typer
@@ -24,13 +27,13 @@ from transduce.cli.presets import presets
 from transduce.cli.runs import list_runs
 from transduce.cli.score import score
 from transduce.cli.serve import serve
+from transduce.cli.terminal.parsing import StrictTyper
 from transduce.cli.train import train
 from transduce.cli.translate import translate
 from transduce.errors import InputError, TransduceError
 
-app = typer.Typer(
+app = StrictTyper(
     name="transduce",
-    add_completion=False,
     pretty_exceptions_enable=False,
     rich_markup_mode=None,  # plain help: loading the renderer would take as long again
 )
@@ -46,7 +49,7 @@ app.command("export")(export_model)
 app.command("import")(import_model)
 app.command()(describe)
 app.command()(presets)
-data = typer.Typer(rich_markup_mode=None)
+data = StrictTyper(rich_markup_mode=None)
 data.command("check")(check_corpus)
 data.command("list")(list_corpora)
 data.command("get")(get_corpus)
@@ -89,7 +92,8 @@ def main() -> None:
             )  # so that a terminal without ε still gets the table
     arguments, debug = _without_debug(sys.argv[1:])
     try:
-        code = app(arguments, standalone_mode=False)
+        with _printing_the_log():
+            code = app(arguments, standalone_mode=False, prog_name="transduce")
         if sys.stdout is not None:  # None if it was closed
             sys.stdout.flush()
     except OSError as fault:
@@ -106,6 +110,27 @@ def main() -> None:
     except typer.Abort:
         sys.exit(130)
     sys.exit(code)
+
+
+class _LogLines(logging.Handler):
+    """Prints what the package logs as plain lines on standard error."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        typer.echo(record.getMessage(), err=True)
+
+
+@contextmanager
+def _printing_the_log() -> Iterator[None]:
+    """Print what the package tells its caller, such as which weights it has loaded."""
+    log, lines = logging.getLogger("transduce"), _LogLines()
+    before = log.level
+    log.addHandler(lines)
+    log.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        log.removeHandler(lines)
+        log.setLevel(before)
 
 
 def _without_debug(arguments: list[str]) -> tuple[list[str], bool]:

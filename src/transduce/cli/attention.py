@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from transduce.cli.terminal.completion import complete_precision
 from transduce.cli.terminal.options import DeviceOption, ModelArgument
 
 if TYPE_CHECKING:
@@ -25,7 +26,9 @@ OutOption = Annotated[
 ]
 PngOption = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Also draw a layer's heads from target to source."),
+    typer.Option(
+        metavar="FILE", help="Also draw a layer's heads from target to source: .png, .svg or .pdf."
+    ),
 ]
 AlignOption = Annotated[
     bool, typer.Option("--align", help="Print source ||| translation ||| word pairs from 0.")
@@ -37,7 +40,9 @@ LayerOption = Annotated[
 HeadOption = Annotated[
     int | None, typer.Option(help="For --align, from 1; by default the mean of the layer's heads.")
 ]
-PrecisionOption = Annotated[str, typer.Option(help="float32; bf16, faster on GPUs.")]
+PrecisionOption = Annotated[
+    str, typer.Option(help="float32; bf16, faster on GPUs.", autocompletion=complete_precision)
+]
 
 
 def attention(
@@ -54,12 +59,16 @@ def attention(
 ) -> None:
     """Write a page with the attention weights of every head of every layer.
 
-    With --align, print which word of the source was translated to which word, line by line.
+    With --align, print which word of the source was translated to which word, line by line. Text
+    of a script without spaces is divided into the model's tokens, printed with spaces between them.
     """
+    from transduce.analysis.pictures import check_picture
     from transduce.cli.terminal.text_output import text_output
 
     _check(text, translation, align=align, shown={"--out": out, "--png": png})
     _check_numbers(layer, head, align=align, png=png)
+    if png is not None:
+        check_picture(png)
     found = _translations(model, text, translation, device=device, precision=precision)
     if align:
         with text_output(None) as write:
@@ -124,7 +133,8 @@ def _translations(
     )
     for number, one in enumerate(stream):
         if one.note:
-            typer.echo(f"{lines.location(number)}: {one.note}", err=True)
+            place = "the text" if text is not None else lines.location(number)
+            typer.echo(f"{place}: {one.note}", err=True)
         yield one
 
 
@@ -148,24 +158,26 @@ def _given_translation(
 
 
 def _aligned(one: "Translation", layer: int | None, head: int | None) -> str:
-    from transduce.analysis.alignment import alignment, pharaoh
+    from transduce.analysis.alignment import align
 
-    links = alignment(
+    found = align(
         one.attention,
         source=one.source,
         translation=one.text,
         layer=None if layer is None else layer - 1,
         head=None if head is None else head - 1,
     )
-    texts = (" ".join(text.split()) for text in (one.source, one.text))
-    return " ||| ".join([*texts, pharaoh(links)])
+    return str(found)
 
 
 def draw_heads(one: "Translation", path: Path, layer: int | None = None) -> None:
     """Draw the heads of a layer, counted from 1, by default the last: from target to source."""
     from transduce.analysis.attention_picture import attention_picture
+    from transduce.analysis.pictures import advice_on_fonts
 
-    attention_picture(one.attention[0], path, layer=None if layer is None else layer - 1)
+    lacking = attention_picture(one.attention[0], path, layer=None if layer is None else layer - 1)
+    if lacking:
+        typer.echo(advice_on_fonts(lacking), err=True)
     parts = len(one.attention)
     which = f", the first of {parts} pieces of the text" if parts > 1 else ""
     typer.echo(f"wrote {path}{which}")

@@ -1,7 +1,6 @@
 """`transduce demo`: a translator from scratch in a few minutes, on any machine."""
 
 import shlex
-import shutil
 import sys
 import time
 from collections.abc import Iterator, Sequence
@@ -12,20 +11,15 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transduce.cli.data.demo import DEV, TEST, write_text
+from transduce.cli.terminal.next_commands import program
 
 if TYPE_CHECKING:
-    from transduce.cli.terminal.train_display import Display
     from transduce.config.schema import Tree
     from transduce.data.corpus import Pair
-    from transduce.training.progress import Translated
     from transduce.translation.translator import Translator
 
 TRAIN = 60_000
 STEPS, QUICK_STEPS = 1_500, 750
-SHOWN = 3
-"""Development sentences that are shown with their translations at each score."""
-WIDTH = 74
-"""Longer translations are cut: after a few steps, a model repeats itself endlessly."""
 EXAMPLE = "I think that the polite soldiers told the judge the story this morning."
 
 
@@ -102,7 +96,7 @@ def _train(folder: Path, text: Path, *, steps: int, fresh: bool) -> None:
         "run": {"checkpoint_steps": 150, "score_sentences": DEV, "device": "auto"},
     }
     typer.echo("At each score: some development sentences, as the model translates them now.")
-    with watching(_show_translations) as watch:
+    with watching() as watch:
         outcome = train(
             out=folder,
             preset="tiny",
@@ -112,14 +106,6 @@ def _train(folder: Path, text: Path, *, steps: int, fresh: bool) -> None:
             should_stop=watch.should_stop,
         )
         watch.report_outcome(outcome)
-
-
-def _show_translations(display: "Display", found: "Translated") -> None:
-    """Show how the model translates a few sentences now."""
-    for pair, hypothesis in list(zip(found.pairs, found.hypotheses, strict=True))[:SHOWN]:
-        shown = hypothesis if len(hypothesis) <= WIDTH else f"{hypothesis[: WIDTH - 1]}…"
-        right = "  (right)" if hypothesis == pair.tgt else ""
-        display.say(f"  {pair.src}\n    {shown}{right}")
 
 
 def _score(model: Path, test: "Sequence[Pair]") -> "Translator":
@@ -177,21 +163,13 @@ def _translate_typed(translator: "Translator") -> None:
 
 
 def _print_next_commands(model: Path, out: Path) -> None:
-    program, folder, text = _program(), shlex.quote(str(model)), shlex.quote(str(out / "text"))
+    call, folder, text = program(), shlex.quote(str(model)), shlex.quote(str(out / "text"))
     mine = shlex.quote(str(out.parent / "mine"))
     typer.echo(
         "Next, with your own files instead of these:\n"
-        f"  {program} translate {folder} {text}/test.en\n"
-        f"  {program} evaluate {folder} \\\n"
+        f"  {call} translate {folder} {text}/test.en\n"
+        f"  {call} evaluate {folder} \\\n"
         f"    --src {text}/test.en --ref {text}/test.de\n"
-        f"  {program} train --src {text}/train.en --tgt {text}/train.de \\\n"
+        f"  {call} train --src {text}/train.en --tgt {text}/train.de \\\n"
         f"    --out {mine} --minutes 10"
     )
-
-
-def _program() -> str:
-    """Return how the user can call this program."""
-    if shutil.which("transduce"):
-        return "transduce"
-    started = Path(sys.argv[0])
-    return shlex.quote(sys.argv[0]) if started.name == "transduce" else "python -m transduce"

@@ -1,9 +1,12 @@
 """`transduce describe`: the parts of a model and what they cost."""
 
+import os
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from transduce.cli.terminal.completion import complete_preset
 from transduce.cli.terminal.options import SetOption
 
 if TYPE_CHECKING:
@@ -18,7 +21,8 @@ def describe(
         str,
         typer.Argument(
             metavar="PRESET|CONFIG.yaml|MODEL",
-            help="The name of a preset, a settings file, or a model folder.",
+            help="The name of a preset, a settings file, or a model folder, run or checkpoint.",
+            autocompletion=complete_preset,
         ),
     ],
     changes: SetOption = None,
@@ -37,7 +41,7 @@ def describe(
     """
     from transduce.config.load import load_config, to_yaml
 
-    config = load_config(source, changes or [])
+    config = load_config(_settings_of(source), changes or [])
     if as_yaml:
         typer.echo(to_yaml(config), nl=False)
         return
@@ -54,6 +58,32 @@ def describe(
     console.print(_headline(source, config))
     console.print(_table(cost, base_cost))
     console.print(_footnotes(cost, length))
+
+
+def _settings_of(source: str) -> str:
+    """Return where the settings are: for a checkpoint, the folder of its run.
+
+    For a run that is not over, say which weights other commands would take.
+    """
+    from transduce.errors import InputError
+    from transduce.models.model_files import find_model, settings_folder
+    from transduce.models.other_formats import check_has_settings
+
+    place = Path(source)
+    of_run = settings_folder(place)
+    if of_run == place and not os.path.lexists(source):
+        return source
+    if place.is_dir() or place.suffix == ".safetensors":
+        check_has_settings(place)
+    if of_run == place and not place.is_dir():
+        return source
+    try:
+        note = find_model(place).note
+    except InputError as nothing_trained:
+        note = str(nothing_trained)
+    if note is not None:
+        typer.echo(note, err=True)
+    return source if of_run == place else str(of_run)
 
 
 def _headline(source: str, config: "Config") -> str:

@@ -8,23 +8,35 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from transduce.cli.terminal.options import AlphaOption, BeamOption, DeviceOption, EngineOption
+from transduce.cli.terminal.options import (
+    AlphaOption,
+    BeamOption,
+    DeviceOption,
+    EngineOption,
+    FieldsOption,
+)
 from transduce.errors import InputError
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from transduce.evaluation.evaluate import Evaluation
 
 
 ModelArgument = Annotated[
-    Path | None, typer.Argument(metavar="[MODEL]", help="A model folder, unless --hyp is given.")
+    Path | None,
+    typer.Argument(metavar="[MODEL]", help="A model folder; may be left out with --hyp."),
 ]
 SrcOption = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Source text, to translate with MODEL.")
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Source text, to translate with MODEL; a .tsv, .csv, .jsonl or .tmx has --ref too.",
+    ),
 ]
 RefOption = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Reference translations, line by line.")
+    list[Path] | None,
+    typer.Option(
+        metavar="FILE", help="Reference translations, line by line; several times for several."
+    ),
 ]
 TestSetOption = Annotated[
     str | None,
@@ -35,18 +47,28 @@ PairOption = Annotated[
     typer.Option(metavar="SRC-TGT", help="Languages of the public test set, such as en-de."),
 ]
 HypOption = Annotated[
-    Path | None, typer.Option(metavar="FILE", help="Translations to score instead of a model's.")
+    list[Path] | None,
+    typer.Option(
+        metavar="FILE",
+        help="Translations to score; several times for several systems, the first is the baseline.",
+    ),
 ]
 AgainstOption = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="Another system's translations, for a significance test."),
+    typer.Option(metavar="FILE", help="The baseline's translations, for significance tests."),
 ]
 LangOption = Annotated[
-    str | None, typer.Option(metavar="CODE", help="Target language, for BLEU as in the paper.")
+    str | None,
+    typer.Option(
+        metavar="CODE", help="Target language: chooses the tokenizer; for BLEU as in the paper."
+    ),
 ]
 TokenizeOption = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="sacreBLEU's tokenizer: 13a, zh, ja-mecab, char, …"),
+    typer.Option(
+        metavar="NAME",
+        help="sacreBLEU's tokenizer: 13a, zh, ja-mecab, char, …; by default as the text needs.",
+    ),
 ]
 OutOption = Annotated[
     Path | None, typer.Option(metavar="FILE", help="File for the model's translations.")
@@ -64,6 +86,7 @@ def evaluate(
     pair: PairOption = None,
     hyp: HypOption = None,
     against: AgainstOption = None,
+    fields: FieldsOption = "src,tgt",
     lang: LangOption = None,
     tokenize: TokenizeOption = None,
     beam: BeamOption = 4,
@@ -73,7 +96,9 @@ def evaluate(
     out: OutOption = None,
     as_json: JsonOption = None,
 ) -> None:
-    """Score a model, or existing translations: BLEU, chrF and TER, each with its signature."""
+    """Score a model, existing translations, or both: BLEU, chrF and TER with their signatures."""
+    from transduce.cli.terminal.score_tables import show
+    from transduce.cli.terminal.text_input import files_of_pipes
     from transduce.evaluation.evaluate import evaluate as score
     from transduce.translation.options import Options
 
@@ -82,15 +107,17 @@ def evaluate(
             _write(out, "".join(f"{line}\n" for line in hypotheses))
 
     _check_files(model, out, as_json)
-    with _progress_bar("translating") as progress:
+    _check_systems(hyp or [])
+    with files_of_pipes() as file_of, _progress_bar() as progress:
         result = score(
             model,
-            src=src,
-            ref=ref,
+            src=src and file_of(src),
+            ref=[file_of(path) for path in ref or ()],
             test_set=test_set,
             pair=pair,
-            hyp=hyp,
-            against=against,
+            hyp={str(path): file_of(path) for path in hyp or ()},
+            against=against and file_of(against),
+            fields=fields,
             lang=lang,
             tokenize=tokenize,
             options=Options(beam=beam, alpha=alpha),
@@ -101,7 +128,9 @@ def evaluate(
         )
     if as_json:
         _write(as_json, _json(result))
-    _show(result)
+    for note in result.notes:
+        typer.echo(f"note: {note}", err=True)
+    show(result)
 
 
 def _check_files(model: Path | None, out: Path | None, as_json: Path | None) -> None:
@@ -115,99 +144,29 @@ def _check_files(model: Path | None, out: Path | None, as_json: Path | None) -> 
             raise InputError(f"cannot write {path}: it is a folder")
 
 
+def _check_systems(files: Sequence[Path]) -> None:
+    """Raise if two systems could not be told apart."""
+    for path in files:
+        if files.count(path) > 1:
+            raise InputError(f"--hyp {path} is given twice: give each system's translations once")
+
+
 @contextmanager
-def _progress_bar(what: str) -> "Iterator[Callable[[int, int], None]]":
-    """Show a progress bar on a terminal; give a callback for (done, total)."""
+def _progress_bar() -> "Iterator[Callable[[int, int], None]]":
+    """Show a progress bar on a terminal; give a callback for (translated, total)."""
     from rich.console import Console
     from rich.progress import Progress
 
     console = Console(stderr=True)
     with Progress(console=console, transient=True, disable=not console.is_terminal) as bar:
-        task = bar.add_task(what, total=None)
-        yield lambda done, total: bar.update(task, completed=done, total=total)
+        translating = bar.add_task("translating", visible=False)
+        scoring = bar.add_task("scoring", total=None)  # TER of long sentences takes a while
 
+        def progress(done: int, total: int) -> None:
+            bar.update(translating, completed=done, total=total, visible=done < total)
+            bar.update(scoring, visible=done == total)
 
-def _show(result: "Evaluation") -> None:
-    from rich.console import Console
-
-    console = Console(highlight=False, markup=False, emoji=False)
-    console.print(_scores_table(result))
-    console.print()
-    console.print(_lengths_table(result))
-    console.print()
-    for line in _footnotes(result):
-        console.print(line, soft_wrap=True)  # a signature must stay on one line to be copied
-
-
-def _scores_table(result: "Evaluation") -> "Table":
-    from transduce.evaluation.paper_bleu import PAPER_BLEU
-
-    headings = ["score", "95 %"]
-    if result.report.comparisons:
-        headings += ["other", "difference", "p"]
-    table = _table(f"{result.report.sentences:,} sentences", *headings)
-    others = {comparison.name: comparison for comparison in result.report.comparisons}
-    for score in result.report.scores:
-        interval = "" if score.margin is None else f"{score.mean:.2f} ± {score.margin:.2f}"
-        cells = [score.name, f"{score.score:.2f}", interval]
-        if other := others.get(score.name):
-            p = "–" if other.p_value is None else f"{other.p_value:.3f}"
-            cells += [f"{other.other:.2f}", f"{other.difference:+.2f}", p]
-        table.add_row(*cells)
-    if result.metric:
-        table.add_row(result.metric.name, f"{result.metric.score:.2f}")
-    if result.paper:
-        table.add_row(PAPER_BLEU, f"{result.paper.score:.2f}")
-    return table
-
-
-def _lengths_table(result: "Evaluation") -> "Table":
-    table = _table(f"words in the {result.measured}", "sentences", "BLEU")
-    for bucket in result.buckets:
-        words = (
-            f"{bucket.shortest}–{bucket.longest}"
-            if bucket.longest
-            else f"{bucket.shortest} or more"
-        )
-        score = "" if bucket.bleu is None else f"{bucket.bleu.score:.2f}"
-        table.add_row(words, f"{bucket.sentences:,}", score)
-    return table
-
-
-def _footnotes(result: "Evaluation") -> Iterator[str]:
-    from transduce.evaluation.paper_bleu import CONVENTION, PAPER_BLEU
-    from transduce.evaluation.report import LOWER_IS_BETTER, MAX_RESAMPLED, RESAMPLES
-
-    if result.report.scores[0].margin is None:
-        yield f"95 %: not computed for over {MAX_RESAMPLED:,} sentences"
-    else:
-        yield f"95 %: mean ± half the width of the confidence interval, of {RESAMPLES:,} resamples"
-    if result.report.comparisons:
-        yield f"p: of a paired bootstrap test with {RESAMPLES:,} resamples; –: no difference"
-    yield f"higher is better, except for {', '.join(LOWER_IS_BETTER)}"
-    if result.paper is None:
-        yield f"{PAPER_BLEU}: not computed: {result.no_paper}"
-    else:
-        yield f"{PAPER_BLEU}: {CONVENTION}"
-    yield ""
-    if result.metric:
-        yield f"{result.metric.name} {result.metric.signature}"
-    for score in result.report.scores:
-        yield f"{score.name} {score.signature}"
-    by_length = next(bucket.bleu for bucket in result.buckets if bucket.bleu)
-    yield f"BLEU by length {by_length.signature}"
-    if result.paper:
-        yield f"{PAPER_BLEU} {result.paper.signature}"
-
-
-def _table(first: str, *others: str) -> "Table":
-    from rich.box import SIMPLE_HEAD
-    from rich.table import Table
-
-    table = Table(first, box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    for heading in others:
-        table.add_column(heading, justify="right")
-    return table
+        yield progress
 
 
 def _json(result: "Evaluation") -> str:
@@ -217,15 +176,29 @@ def _json(result: "Evaluation") -> str:
 
     tree: dict[str, Any] = {
         "transduce": __version__,
+        **_scores(result),
+        "references": result.references,
+        "baseline": result.baseline,
+        "baseline_report": result.baseline_report and asdict(result.baseline_report),
+        "notes": result.notes,
+        "systems": [_scores(system) for system in result.systems],
+    }
+    return json.dumps(tree, indent=2, ensure_ascii=False) + "\n"
+
+
+def _scores(result: "Evaluation") -> dict[str, Any]:
+    """Return all numbers of one system."""
+    return {
+        "system": result.system,
         **asdict(result.report),
         "metric": None if result.metric is None else asdict(result.metric),
         "paper": None if result.paper is None else asdict(result.paper),
         "by_length": {
             "measured": result.measured,
+            "unit": result.unit,
             "buckets": [asdict(bucket) for bucket in result.buckets],
         },
     }
-    return json.dumps(tree, indent=2, ensure_ascii=False) + "\n"
 
 
 def _write(path: Path, text: str) -> None:

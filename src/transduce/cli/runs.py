@@ -1,164 +1,83 @@
 """`transduce runs`: compare the runs in a folder."""
 
+import json
 import math
-import statistics
 from collections import Counter
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from transduce.cli.terminal.train_display import duration, perplexity
-from transduce.errors import InputError, TransduceError
-from transduce.training.run.events import Finished, Scored, Started, Stepped
 
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-_JOURNAL, _SETTINGS = "journal.jsonl", "config.yaml"
+    from transduce.analysis.runs import Run, RunGroup
+    from transduce.training.run.events import Scored
 
 Settings = dict[str, str]
 """Each setting by its full name, such as model.d_model, as text."""
 
-
-@dataclass(frozen=True)
-class RunMetric:
-    """A metric of a run; scores are comparable only where both fields are equal."""
-
-    name: str
-    signature: str
-
-
-@dataclass(frozen=True)
-class Run:
-    """What is known of a run from its folder."""
-
-    name: str
-    finished: bool
-    steps: int
-    epochs: float | None
-    seconds: float | None
-    score: Scored | None  # the one with the lowest loss
-    by_metric: dict[RunMetric, Scored]  # the best score by each
-    best_by: RunMetric | None  # by which the run chose its best weights; None: by the loss
-    tokens_per_s: float | None  # the median
-    settings: Settings | None
-    stated: frozenset[str]  # the settings that do not just follow from others
+FoldersArgument = Annotated[
+    list[Path],
+    typer.Argument(metavar="DIR...", help="Runs, folders with runs, or with folders of runs."),
+]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print all that is known, every score included, as JSON.")
+]
+PngOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Draw the dev scores of all runs into one picture, by steps and by minutes.",
+    ),
+]
 
 
-def list_runs(
-    folder: Annotated[
-        Path, typer.Argument(metavar="DIR", help="A folder with runs, or with folders of runs.")
-    ],
-) -> None:
-    """Compare runs: progress, scores, and the settings in which they differ."""
+def list_runs(folders: FoldersArgument, as_json: JsonOption = False, png: PngOption = None) -> None:
+    """Compare runs: progress, scores, and the settings in which they differ.
+
+    Runs that were scored on other text, or by other metrics, are not ranked with each other.
+    """
+    from transduce.analysis.runs import group_runs, read_runs
+
+    if png is not None:
+        from transduce.analysis.pictures import check_picture
+
+        check_picture(png)
+    runs = read_runs(folders, lambda line: typer.echo(_printable(line), err=True))
+    groups = group_runs(runs)
+    if as_json:
+        tree = {"groups": list(_group_trees(groups)), "runs": list(_run_trees(groups))}
+        typer.echo(json.dumps(tree, indent=1, ensure_ascii=False, allow_nan=False))
+    else:
+        _print(groups)
+    if png is not None:
+        from transduce.analysis.overlaid_curves import draw_overlaid
+
+        draw_overlaid(groups, png)
+        typer.echo(f"curves: {png}", err=True)
+
+
+def _print(groups: "Sequence[RunGroup]") -> None:
     from rich.console import Console
 
-    runs = list(_read_runs(folder))
-    if not runs:
-        raise InputError(f"none of the runs in {folder} can be read")
-    decisive = _decisive_metric(runs)
-    runs.sort(key=lambda run: (_rank(run, decisive), run.name))
+    runs = [run for group in groups for run in group.runs]
     differing = _differing(runs)
     console = Console(highlight=False, markup=False, emoji=False)
-    console.print(_results(runs, has_best=math.isfinite(_rank(runs[0], decisive))))
-    for line in _remarks(runs, decisive, differing):
-        console.print(line, soft_wrap=True)
+    console.print(_results(groups))
+    for line in _remarks(groups):
+        console.print(_printable(line), soft_wrap=True)
     if differing:
         console.print()
         console.print(_settings(runs, differing, console))
 
 
-def _read_runs(folder: Path) -> Iterator[Run]:
-    """Read every run that can be read, and report why the others cannot."""
-    for place in _run_folders(folder):
-        name = _printable(str(place.relative_to(folder)) if place != folder else place.name or ".")
-        try:
-            yield _read_run(name, place)
-        except TransduceError as unreadable:
-            typer.echo(f"{name} is left out: {_printable(str(unreadable))}", err=True)
-
-
-def _run_folders(folder: Path) -> list[Path]:
-    if not folder.is_dir():
-        fault = "is a file" if folder.exists() else "does not exist"
-        raise InputError(
-            f"{folder} {fault}; give a folder with runs, as 'transduce train' makes them"
-        )
-    patterns = (_JOURNAL, f"*/{_JOURNAL}", f"*/*/{_JOURNAL}")
-    found = sorted(path.parent for pattern in patterns for path in folder.glob(pattern))
-    if not found:
-        raise InputError(
-            f"no runs in {folder}, nor in its folders; "
-            f"a run is a folder with a {_JOURNAL}: 'transduce train' makes one"
-        )
-    return found
-
-
 def _printable(text: str) -> str:
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
-
-
-def _read_run(name: str, place: Path) -> Run:
-    from transduce.training.run.journal import read_journal
-
-    events = read_journal(place / _JOURNAL)
-    steps = [event for event in events if isinstance(event, Stepped)]
-    scores = [event for event in events if isinstance(event, Scored)]
-    timed = [event for event in events if isinstance(event, Started | Stepped | Finished)]
-    settings, stated = _read_settings(name, place / _SETTINGS)
-    speeds = [step.tokens_per_s for step in steps if math.isfinite(step.tokens_per_s)]
-    finite = [score for score in scores if math.isfinite(score.loss)]
-    return Run(
-        name,
-        finished=bool(events) and isinstance(events[-1], Finished),
-        steps=events[-1].step if events else 0,
-        epochs=steps[-1].epoch - 1 + steps[-1].epoch_share if steps else None,
-        seconds=timed[-1].seconds if timed else None,
-        score=min(finite, key=lambda score: score.loss, default=None),
-        by_metric=_best_by_metric(scores),
-        best_by=_metric_of(scores[-1]) if scores and scores[-1].best_by == "metric" else None,
-        tokens_per_s=statistics.median(speeds) if speeds else None,
-        settings=settings,
-        stated=stated,
-    )
-
-
-def _metric_of(score: Scored) -> RunMetric | None:
-    return None if score.metric is None else RunMetric(score.metric, score.signature)
-
-
-def _best_by_metric(scores: Sequence[Scored]) -> dict[RunMetric, Scored]:
-    best: dict[RunMetric, Scored] = {}
-    for score in scores:
-        metric = _metric_of(score)
-        if metric is not None and score.score is not None and math.isfinite(score.score):
-            best[metric] = min(best.get(metric, score), score, key=_badness)
-    return best
-
-
-def _badness(score: Scored) -> float:
-    """Return a number that is lower for a better score by the run's metric."""
-    if score.score is None:
-        return math.inf
-    return -score.score if score.higher_is_better else score.score
-
-
-def _read_settings(name: str, path: Path) -> tuple[Settings | None, frozenset[str]]:
-    from transduce.config.load import load_config
-
-    try:
-        config = load_config(path)
-    except TransduceError as unreadable:
-        typer.echo(
-            f"{name} is listed without its settings: {_printable(str(unreadable))}", err=True
-        )
-        return None, frozenset()
-    stated = dict(_leaves(config.model_dump(exclude_unset=True)))
-    return dict(_leaves(config.model_dump())), frozenset(stated)
 
 
 def _leaves(tree: dict[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
@@ -169,11 +88,15 @@ def _leaves(tree: dict[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
             yield f"{above}{name}", _printable(str(value))
 
 
-def _differing(runs: Sequence[Run]) -> list[str]:
+def _flat(run: "Run") -> Settings | None:
+    return None if run.settings is None else dict(_leaves(run.settings))
+
+
+def _differing(runs: "Sequence[Run]") -> list[str]:
     """Name the settings that differ between runs, except those that follow from others."""
-    known = [run.settings for run in runs if run.settings is not None]
+    known = [settings for settings in map(_flat, runs) if settings is not None]
     names = dict.fromkeys(name for settings in known for name in settings)
-    stated = frozenset[str]().union(*(run.stated for run in runs))
+    stated = {name for run in runs for name, _ in _leaves(run.stated)}
     return [
         name
         for name in names
@@ -181,33 +104,24 @@ def _differing(runs: Sequence[Run]) -> list[str]:
     ]
 
 
-def _decisive_metric(runs: Sequence[Run]) -> RunMetric | None:
-    """Return the metric by which all runs chose their best weights; None: compare by the loss."""
-    chosen = {run.best_by for run in runs if run.score or run.by_metric}
-    return chosen.pop() if len(chosen) == 1 else None
-
-
-def _rank(run: Run, decisive: RunMetric | None) -> float:
-    """Return a number that is lower for a better run."""
-    if decisive is not None:
-        return _badness(run.by_metric[decisive]) if decisive in run.by_metric else math.inf
-    return run.score.loss if run.score else math.inf
-
-
-def _results(runs: Sequence[Run], *, has_best: bool) -> "Table":
-    """Tabulate the runs, which are sorted; the first is the best if there is one."""
-    metrics = sorted({metric.name for run in runs for metric in run.by_metric})
-    table = _table(["run", "state"])
+def _results(groups: "Sequence[RunGroup]") -> "Table":
+    """Tabulate the runs, group by group; the first of a group is its best if it has a score."""
+    metrics = sorted(
+        {metric.name for group in groups for run in group.runs for metric in run.by_metric}
+    )
+    table = _table(["group", "run", "state"] if len(groups) > 1 else ["run", "state"])
     for heading in ("steps", "epochs", "time", "dev loss", "ppl", *metrics, "tokens/s"):
         table.add_column(_printable(heading), justify="right", overflow="fold")
-    for run in runs:
-        best = has_best and run is runs[0]
-        name = f"{run.name} *" if best else run.name
-        table.add_row(name, *_cells(run, metrics), style="bold" if best else "")
+    for number, group in enumerate(groups, start=1):
+        for run in group.runs:
+            name = _printable(f"{run.name} *" if run is group.best else run.name)
+            label = [str(number)] if len(groups) > 1 else []
+            style = "bold" if run is group.best else ""
+            table.add_row(*label, name, *_cells(run, metrics), style=style)
     return table
 
 
-def _cells(run: Run, metrics: Sequence[str]) -> list[str]:
+def _cells(run: "Run", metrics: Sequence[str]) -> list[str]:
     return [
         "finished" if run.finished else "unfinished",
         f"{run.steps:,}",
@@ -220,57 +134,88 @@ def _cells(run: Run, metrics: Sequence[str]) -> list[str]:
     ]
 
 
-def _best_score(run: Run, name: str) -> str:
+def _best_score(run: "Run", name: str) -> str:
+    from transduce.analysis.runs import badness
+
     scores = [score for metric, score in run.by_metric.items() if metric.name == name]
-    best = min(scores, key=_badness, default=None)
+    best = min(scores, key=badness, default=None)
     return "" if best is None or best.score is None else f"{best.score:.2f}"
 
 
-def _remarks(
-    runs: Sequence[Run], decisive: RunMetric | None, differing: Sequence[str]
-) -> Iterator[str]:
-    """Say which run is best, and which numbers cannot be compared."""
-    if math.isfinite(_rank(runs[0], decisive)):
-        by = "lowest dev loss" if decisive is None else f"best dev {_printable(decisive.name)}"
-        yield f"* {by}; scores are each run's best, tokens/s its median"
+def _remarks(groups: "Sequence[RunGroup]") -> Iterator[str]:
+    """Say which runs are best, and which numbers cannot be compared."""
+    best = [group.criterion for group in groups if group.best is not None]
+    if best:
+        among = " of its group" if len(groups) > 1 else ""
+        by = " or ".join(dict.fromkeys(best))
+        yield f"* {by}{among}; scores are each run's best, tokens/s its median"
+    yield from _remarks_on_groups(groups)
+    runs = [run for group in groups for run in group.runs]
     metrics = {metric for run in runs for metric in run.by_metric}
     names = sorted({metric.name for metric in metrics})
     for name in names:
         signatures = sorted(metric.signature for metric in metrics if metric.name == name)
-        yield _printable(f"{name}: {'; '.join(signatures)}")
+        yield f"{name}: {'; '.join(signatures)}"
         if len(signatures) > 1:
-            yield _printable(f"{name} scores with different signatures cannot be compared")
+            yield f"{name} scores with different signatures cannot be compared"
     if len(names) > 1:
         yield "runs with different metrics cannot be compared by them"
-    if any(name.endswith("vocab_size") for name in differing):
+    if len({run.measure.sentences for run in runs if run.by_metric}) > 1:
+        yield f"{' and '.join(names)} of other numbers of sentences (run.score_sentences) differ"
+    if len({run.measure.vocabulary for run in runs if run.score}) > 1:
         yield "dev losses are per token: they cannot be compared between different vocabularies"
 
 
-def _settings(runs: Sequence[Run], names: Sequence[str], console: "Console") -> "Table":
+def _remarks_on_groups(groups: "Sequence[RunGroup]") -> Iterator[str]:
+    if len(groups) == 1:
+        return
+    faults = []
+    if len({group.dev_set for group in groups}) > 1:
+        faults.append("other development sets")
+    if len({group.dev_set for group in groups}) < len(groups):
+        faults.append("other vocabularies")
+    yield f"runs of different groups cannot be compared: they have {' or '.join(faults)}"
+    for number, group in enumerate(groups, start=1):
+        unknown = "unknown: it has no provenance.json that names it"
+        vocabularies = ", ".join(_short(digest) or "unknown" for digest in group.vocabularies)
+        yield (
+            f"group {number}: development set {_short(group.dev_set) or unknown}; "
+            f"vocabulary {vocabularies}"
+        )
+
+
+def _short(digest: str | None) -> str:
+    """Return enough of a digest to tell it from others; what is no digest stays as it is."""
+    if digest is None or digest.endswith(" entries"):
+        return digest or ""
+    return digest[:8]
+
+
+def _settings(runs: "Sequence[Run]", names: Sequence[str], console: "Console") -> "Table":
     """Show the settings in which runs differ: as columns, or as words where those do not fit."""
     from rich.measure import Measurement
 
     columns = _table(["run", *names])
     for run in runs:
-        settings = dict.fromkeys(names, "?") if run.settings is None else run.settings
-        columns.add_row(run.name, *(settings.get(name, "") for name in names))
+        settings = _flat(run) or dict.fromkeys(names, "?")
+        columns.add_row(_printable(run.name), *(settings.get(name, "") for name in names))
     unbounded = console.options.update(max_width=10_000)
     fits = Measurement.get(console, unbounded, columns).maximum <= console.width
     return columns if fits else _settings_in_words(runs, names)
 
 
-def _settings_in_words(runs: Sequence[Run], names: Sequence[str]) -> "Table":
+def _settings_in_words(runs: "Sequence[Run]", names: Sequence[str]) -> "Table":
     """Show the most common values once, and for each run those that differ from them."""
-    known = [run.settings for run in runs if run.settings is not None]
+    known = [settings for settings in map(_flat, runs) if settings is not None]
     usual = {
         name: Counter(settings.get(name, "") for settings in known).most_common(1)[0][0]
         for name in names
     }
     table = _table(["run", "settings that differ"])
     for run in runs:
-        own = run.settings or {}
+        own = _flat(run) or {}
         words = _in_words({n: own[n] for n in names if n in own and own[n] != usual[n]})
-        table.add_row(run.name, "?" if run.settings is None else words)
+        table.add_row(_printable(run.name), "?" if run.settings is None else words)
     table.add_row("(otherwise)", _in_words(usual))
     return table
 
@@ -287,3 +232,56 @@ def _table(headings: Sequence[str]) -> "Table":
     for heading in headings:
         table.add_column(heading, overflow="fold")
     return table
+
+
+def _group_trees(groups: "Sequence[RunGroup]") -> Iterator[dict[str, Any]]:
+    for number, group in enumerate(groups, start=1):
+        metric = group.ranked_by
+        yield {
+            "group": number,
+            "ranked_by": "dev loss" if metric is None else f"dev {metric.name}",
+            "signature": None if metric is None else metric.signature,
+            "dev_set": group.dev_set,
+            "vocabularies": group.vocabularies,
+            "best": None if group.best is None else group.best.name,
+            "runs": [run.name for run in group.runs],
+        }
+
+
+def _run_trees(groups: "Sequence[RunGroup]") -> Iterator[dict[str, Any]]:
+    for number, group in enumerate(groups, start=1):
+        for run in group.runs:
+            yield {
+                "run": run.name,
+                "folder": str(run.folder),
+                "group": number,
+                "is_best_of_group": run is group.best,
+                "finished": run.finished,
+                "steps": run.steps,
+                "epochs": _finite(run.epochs),
+                "seconds": _finite(run.seconds),
+                "tokens_per_s": _finite(run.tokens_per_s),
+                "dev_set": run.measure.dev_set,
+                "vocabulary": run.measure.vocabulary,
+                "best_by_loss": None if run.score is None else _score_tree(run.score),
+                "best_by_metric": [_score_tree(score) for score in run.by_metric.values()],
+                "scores": [_score_tree(score) for score in run.scores],
+                "settings": run.settings,
+            }
+
+
+def _score_tree(score: "Scored") -> dict[str, Any]:
+    return {
+        "step": score.step,
+        "seconds": _finite(score.seconds),
+        "loss": _finite(score.loss),
+        "perplexity": _finite(score.perplexity),
+        "metric": score.metric,
+        "score": _finite(score.score),
+        "signature": score.signature,
+        "higher_is_better": score.higher_is_better,
+    }
+
+
+def _finite(value: float | None) -> float | None:
+    return value if value is not None and math.isfinite(value) else None

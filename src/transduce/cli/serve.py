@@ -143,17 +143,16 @@ def _load(
 def _folders(models: list[str]) -> "dict[LanguagePair, Path]":
     from transduce.config.load import load_config
     from transduce.errors import InputError
-    from transduce.models.folder import CONFIG
+    from transduce.models.model_files import CONFIG, settings_folder
+    from transduce.models.other_formats import check_has_settings
     from transduce.serving.languages import parse_model_argument, training_pair
 
     folders: dict[LanguagePair, Path] = {}
     for argument in models:
         pair, path = parse_model_argument(argument)
-        config = Path(path) / CONFIG
-        if pair is None and config.is_file():
-            pair = training_pair(load_config(config))
-        if not config.is_file():
-            raise InputError(f"{path} is not a model folder: it has no file {CONFIG}")
+        check_has_settings(Path(path))
+        if pair is None:
+            pair = training_pair(load_config(settings_folder(Path(path)) / CONFIG))
         if pair is None:
             raise InputError(f"{path} does not tell its languages: name them, as in en-de={path}")
         if pair in folders:

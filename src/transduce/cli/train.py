@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from transduce.cli.terminal.completion import complete_device, complete_preset
 from transduce.cli.terminal.options import SetOption
 from transduce.cli.terminal.watch import watching
 
@@ -17,11 +18,19 @@ RecipeArgument = Annotated[
 ]
 SrcOption = Annotated[
     list[str] | None,
-    typer.Option(metavar="FILE", help="Source text; or a .tsv or .jsonl with both sides."),
+    typer.Option(metavar="FILE", help="Source text; or a .tsv, .csv, .jsonl or .tmx, both sides."),
 ]
 TgtOption = Annotated[
     list[str] | None,
     typer.Option(metavar="FILE", help="Target text, line by line the translation of --src."),
+]
+FieldsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--fields",
+        metavar="SRC,TGT",
+        help="Columns of .tsv and .csv by name or number, fields of .jsonl, languages of .tmx.",
+    ),
 ]
 OutOption = Annotated[
     Path | None,
@@ -40,7 +49,10 @@ HeldOutOption = Annotated[
 ]
 PresetOption = Annotated[
     str | None,
-    typer.Option(help="Name of a preset ('transduce presets'); by default chosen by corpus size."),
+    typer.Option(
+        help="Name of a preset ('transduce presets'); by default chosen by corpus size.",
+        autocompletion=complete_preset,
+    ),
 ]
 InitOption = Annotated[
     Path | None, typer.Option(metavar="MODEL", help="Model folder to fine-tune.")
@@ -49,7 +61,11 @@ MinutesOption = Annotated[float | None, typer.Option(help="Maximum minutes of tr
 StepsOption = Annotated[int | None, typer.Option(help="Maximum steps.")]
 EpochsOption = Annotated[float | None, typer.Option(help="Maximum epochs.")]
 DeviceOption = Annotated[
-    str | None, typer.Option(help="cpu, cuda, cuda:N or mps; by default a GPU if there is one.")
+    str | None,
+    typer.Option(
+        help="cpu, cuda, cuda:N or mps; by default a GPU if there is one.",
+        autocompletion=complete_device,
+    ),
 ]
 SeedOption = Annotated[int | None, typer.Option(help="Random seed.")]
 NoCleanOption = Annotated[
@@ -67,6 +83,7 @@ def train(
     recipe: RecipeArgument = None,
     src: SrcOption = None,
     tgt: TgtOption = None,
+    fields: FieldsOption = None,
     out: OutOption = None,
     dev_src: DevSrcOption = None,
     dev_tgt: DevTgtOption = None,
@@ -87,7 +104,7 @@ def train(
     from transduce.training.loop import train as run
 
     options: Tree = {
-        "data": {"clean": False if no_clean else None},
+        "data": {"fields": fields, "clean": False if no_clean else None},
         "training": {"minutes": minutes, "steps": steps, "epochs": epochs},
         "run": {"device": device, "seed": seed},
     }
@@ -110,6 +127,7 @@ def train(
             process=watch.process,
         )
         watch.report_outcome(outcome)
+        watch.name_next_commands(outcome)
 
 
 def _merged(options: "Tree", changes: list[str]) -> "Tree":

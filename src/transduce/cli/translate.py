@@ -3,6 +3,8 @@
 import json
 import math
 import sys
+from dataclasses import asdict, dataclass, replace
+from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -21,12 +23,26 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator
 
     from transduce.cli.terminal.text_input import TextInput
+    from transduce.files.resumable import ResumableFile
     from transduce.search.sample import Sampling
-    from transduce.translation.options import Translation
+    from transduce.translation.options import Options, Translation
+    from transduce.translation.translator import Translator
 
 FilesArgument = Annotated[
     list[Path] | None,
-    typer.Argument(metavar="FILE", help="Text, line by line; by default standard input."),
+    typer.Argument(
+        metavar="FILE",
+        help="Text, line by line, or the source side of a .tsv, .csv, .jsonl or .tmx; "
+        "by default, or with -, standard input.",
+    ),
+]
+FieldsOption = Annotated[
+    str,
+    typer.Option(
+        "--fields",
+        metavar="SRC[,TGT]",
+        help="Column, field or language of the source text in such a file.",
+    ),
 ]
 EnsembleOption = Annotated[
     list[Path] | None,
@@ -55,20 +71,33 @@ WindowOption = Annotated[
 ]
 PrefixOption = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="What each translation must start with, line by line."),
+    typer.Option(
+        metavar="FILE",
+        help="What each translation must start with, line by line; it may end within a word.",
+    ),
+]
+PrefixTextOption = Annotated[
+    str | None,
+    typer.Option(metavar="TEXT", help="What all translations must start with."),
 ]
 JsonlOption = Annotated[
     bool, typer.Option("--jsonl", help="Print a JSON object per line, with scores and notes.")
 ]
 OutOption = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", help="File to write, which appears when it is complete."),
+    typer.Option(
+        metavar="FILE",
+        help="File to write, which appears when it is complete; the same command continues it.",
+    ),
 ]
+WINDOW_OF_FILE = 128
+"""Lines to read at a time on the CPU if the output is a file: what is lost when it is stopped."""
 
 
 def translate(
     model: ModelArgument,
     files: FilesArgument = None,
+    fields: FieldsOption = "src,tgt",
     ensemble: EnsembleOption = None,
     beam: BeamOption = 4,
     alpha: AlphaOption = 0.6,
@@ -81,6 +110,7 @@ def translate(
     whole_lines: WholeLinesOption = False,
     window: WindowOption = None,
     prefix: PrefixOption = None,
+    prefix_text: PrefixTextOption = None,
     jsonl: JsonlOption = False,
     out: OutOption = None,
     device: DeviceOption = "auto",
@@ -89,10 +119,10 @@ def translate(
 ) -> None:
     """Translate text line by line; anything unusual is reported on standard error."""
     from transduce.cli.terminal.text_input import TextInput
-    from transduce.data.corpus import read_lines
 
-    lines = TextInput(files or [])
-    total = _check_input(lines, prefix) if lines.can_be_read_twice else None
+    lines = TextInput(files or [], fields=fields)
+    prefixes = _Prefixes.of(prefix, prefix_text, lines)
+    total = _check_input(lines, prefixes) if lines.can_be_read_twice else None
 
     from transduce.translation.load import load
     from transduce.translation.options import Options
@@ -103,22 +133,55 @@ def translate(
     options = Options(beam, alpha, best, sampling, whole_lines=whole_lines)
     if engine == "auto" and sample:
         engine = "torch"  # CTranslate2 samples differently
+    models = [model, *(ensemble or [])]
     translator = load(
-        [model, *(ensemble or [])],
+        models,
         device,
         precision=precision,  # type: ignore[arg-type]
         engine=engine,  # type: ignore[arg-type]
     )
-    translations = translator.stream(
-        lines,
-        options,
-        prefixes=None if prefix is None else read_lines(prefix),
-        window=1 if window is None and lines.is_interactive else window,
-    )
-    _write(translations, lines, out, total=total, jsonl=jsonl, n_best=n_best is not None)
+    if window is None and lines.is_interactive:
+        window = 1
+    work = _Work(translator, lines, options, prefixes, window, jsonl=jsonl, n_best=n_best)
+    if out is None or total is None or (out.exists() and not out.is_file()):
+        work.write(out, total=total)
+    else:
+        work.write_or_continue(out, total, models=models, precision=precision, engine=engine)
 
 
-def _check_input(lines: "TextInput", prefix: Path | None) -> int:
+@dataclass(frozen=True)
+class _Prefixes:
+    """What translations must start with: a line of a file each, or one text for all of them."""
+
+    path: Path | None = None
+    text: str | None = None
+
+    @classmethod
+    def of(cls, path: Path | None, text: str | None, lines: "TextInput") -> "_Prefixes":
+        from transduce.data.corpus import STANDARD_INPUT
+        from transduce.errors import InputError
+
+        if path is not None and text is not None:
+            raise InputError("--prefix and --prefix-text: use one of them")
+        if path is not None and not path.exists() and path != STANDARD_INPUT:
+            raise InputError(
+                f"cannot read {path}: No such file or directory; if it is the text that all "
+                "translations must start with, use --prefix-text"
+            )
+        if path == STANDARD_INPUT and STANDARD_INPUT in lines.files:
+            raise InputError("standard input (-) can be read only once: name files to translate")
+        return cls(path, text)
+
+    def __call__(self) -> "Iterable[str] | None":
+        """Read them from the start; None if there are none."""
+        from transduce.cli.terminal.text_input import text_of
+
+        if self.text is not None:
+            return repeat(self.text)
+        return None if self.path is None else text_of(self.path)
+
+
+def _check_input(lines: "TextInput", prefixes: _Prefixes) -> int:
     """Read everything once, so that a fault in the last line is found before work is done."""
     from transduce.data.corpus import read_lines
     from transduce.errors import InputError
@@ -128,11 +191,11 @@ def _check_input(lines: "TextInput", prefix: Path | None) -> int:
     for number, line in enumerate(lines):
         check_length(line, lines.location(number))
         total += 1
-    if prefix is not None and prefix.is_file():
-        count = sum(1 for _ in read_lines(prefix))
+    if prefixes.path is not None and prefixes.path.is_file():
+        count = sum(1 for _ in read_lines(prefixes.path))
         if count != total:
             raise InputError(
-                f"{prefix} has {count:,} lines but there are {total:,} to translate: "
+                f"{prefixes.path} has {count:,} lines but there are {total:,} to translate: "
                 "give a prefix for every line, or an empty line"
             )
     return total
@@ -159,26 +222,143 @@ def _sampling(given: dict[str, Any], *, is_wanted: bool) -> "Sampling | None":
     return Sampling(**given)
 
 
-def _write(
-    translations: "Iterable[Translation]",
-    lines: "TextInput",
-    out: Path | None,
-    *,
-    total: int | None,
-    jsonl: bool,
-    n_best: bool,
-) -> None:
-    """Write translations to a file or standard output, and their notes to standard error."""
-    from transduce.cli.terminal.text_output import text_output
+@dataclass(frozen=True)
+class _Work:
+    """What to translate, how, and in which form to write it."""
 
-    with text_output(out) as write:
+    translator: "Translator"
+    lines: "TextInput"
+    options: "Options"
+    prefixes: _Prefixes
+    window: int | None
+    jsonl: bool
+    n_best: int | None
+
+    def write(self, out: Path | None, *, total: int | None) -> None:
+        """Write to standard output, or to a file that is complete or absent."""
+        from transduce.cli.terminal.text_output import text_output
+
         prints_on_terminal = out is None and sys.stdout and sys.stdout.isatty()
-        shown = translations if prints_on_terminal else _with_progress(translations, total)
-        for number, translation in enumerate(shown):
-            for line in _lines(number, translation, jsonl=jsonl, n_best=n_best):
-                write(line)
-            if translation.note:
-                typer.echo(f"{lines.location(number)}: {translation.note}", err=True)
+        with text_output(out) as write:
+            for number, translation in self._translations(
+                total=None if prints_on_terminal else total
+            ):
+                for line in self._formatted(number, translation):
+                    write(line)
+                self._note(number, translation)
+
+    def write_or_continue(
+        self,
+        out: Path,
+        total: int,
+        *,
+        models: list[Path],
+        precision: str,
+        engine: str | None,
+    ) -> None:
+        """Write to a file, or continue what a command that was stopped has left of it."""
+        from transduce.files.resumable import resumable_file
+
+        window = self.window or (WINDOW_OF_FILE if self.translator.device.type == "cpu" else None)
+        work = replace(self, window=window)
+        made_from = work.made_from(models) | {"precision": precision, "engine": engine}
+        with resumable_file(out, made_from) as file:
+            start = work.continue_from(file, out, total)
+            done = start
+            try:
+                for number, translation in work._translations(total=total, start=start):
+                    file.write(work._formatted(number, translation))
+                    done = number + 1
+                    work._note(number, translation)
+            except KeyboardInterrupt:
+                if done:
+                    typer.echo(
+                        f"{done:,} of {total:,} lines are in {out}.partial: the same command goes "
+                        "on from there",
+                        err=True,
+                    )
+                raise
+
+    def made_from(self, models: list[Path]) -> dict[str, Any]:
+        """Describe everything that decides what is written."""
+        import transduce
+        from transduce.files.resumable import content_digest
+
+        given = [] if self.prefixes.path is None else [self.prefixes.path]
+        return {
+            "version": transduce.__version__,
+            "model": [_model_digest(model) for model in models],
+            "input": content_digest(self.lines.files),
+            "formats": [path.suffix.lower() for path in self.lines.files],
+            "fields": self.lines.fields,
+            "prefix": [content_digest(given), self.prefixes.text],
+            "device": self.translator.device.type,
+            "window": self.window,
+            "jsonl": self.jsonl,
+            "n-best": self.n_best,
+            **asdict(self.options),
+        }
+
+    def continue_from(self, file: "ResumableFile", out: Path, total: int) -> int:
+        """Keep the windows of lines that are complete; return how many lines these are."""
+        if file.changed:
+            typer.echo(
+                f"{out}.partial was begun with another {', '.join(file.changed)}: starting over",
+                err=True,
+            )
+        listed = None if self.jsonl else self.n_best
+        record_of = _line_number if listed is None else _listed_number
+        done = file.complete_records(record_of, most_lines=listed or 1)
+        start = 0
+        if done:
+            start = self.translator.count_in_whole_windows(
+                self.lines, min(done, total), prefixes=self.prefixes(), window=self.window
+            )
+        file.keep(start, record_of)
+        if start:
+            typer.echo(
+                f"{start:,} of {total:,} lines were translated before: going on from there",
+                err=True,
+            )
+        return start
+
+    def _translations(
+        self, *, total: int | None, start: int = 0
+    ) -> "Iterator[tuple[int, Translation]]":
+        """Translate the lines from a number on; show the progress if the total is known."""
+        stream = self.translator.stream(
+            self.lines, self.options, prefixes=self.prefixes(), window=self.window, start=start
+        )
+        shown = _with_progress(stream, None if total is None else total - start)
+        yield from enumerate(shown, start=start)
+
+    def _formatted(self, number: int, translation: "Translation") -> "Iterator[str]":
+        return _lines(number, translation, jsonl=self.jsonl, n_best=self.n_best is not None)
+
+    def _note(self, number: int, translation: "Translation") -> None:
+        if translation.note:
+            typer.echo(f"{self.lines.location(number)}: {translation.note}", err=True)
+
+
+def _line_number(number: int, _line: bytes) -> int:
+    return number
+
+
+def _listed_number(_number: int, line: bytes) -> int:
+    """Return the number that a line of the n best begins with."""
+    return int(line.partition(b" ")[0])
+
+
+def _model_digest(folder: Path) -> str:
+    """Return a digest of what translations depend on: the weights, the vocabulary, the settings."""
+    from transduce.export.ctranslate2 import is_exported
+    from transduce.files.resumable import content_digest
+    from transduce.models.model_files import CONFIG, TOKENIZER, find_model
+
+    if is_exported(folder):
+        return content_digest(path for path in sorted(folder.iterdir()) if path.is_file())
+    files = find_model(folder)
+    return content_digest([files.folder / CONFIG, files.folder / TOKENIZER, files.weights])
 
 
 def _with_progress(

@@ -6,7 +6,7 @@ settings file can only choose among installed kinds: it never says what to impor
 """
 
 import reprlib
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
@@ -32,7 +32,8 @@ class ModelKind:
     config: "type[ModelConfig]"
     build: Callable[[Any], Any]  # settings -> a `models.base.Seq2Seq`, weights not yet initialised
     presets: "tuple[Callable[[], Config], ...]" = ()  # a preset's name is its function's
-    default_preset: "Callable[[int, bool], str] | None" = None  # (pairs, on a GPU) -> a name
+    default_presets: "Callable[[int, bool], Sequence[str]] | None" = None
+    """Names presets that suit a corpus: (pairs, on a GPU) -> names, the smallest model first."""
 
 
 def kind_names() -> list[str]:

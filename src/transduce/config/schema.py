@@ -89,6 +89,10 @@ class ModelConfig(Section):
         """The longest source or target in tokens, EOS included; None: no limit."""
         return None
 
+    def reference_warmup(self) -> int:
+        """Return the warm-up whose peak in §5.3 suits this model, however long its own is."""
+        return 4_000
+
     def summary(self) -> str:
         """Describe the architecture and its sizes in one line."""
         return f"{self.kind}, d_model {self.d_model}, dropout {self.p_drop}"
@@ -115,11 +119,13 @@ class DataConfig(Section):
     )
     src: Files = Field(
         default=(),
-        description="source text: one or more files; or .tsv or .jsonl files with both sides",
+        description="source text: one or more files; or .tsv, .csv, .jsonl or .tmx with both sides",
     )
     tgt: Files = Field(default=(), description="target text, line by line the translation of src")
     fields: str = Field(
-        default="src,tgt", description="names of the source and target fields of .jsonl files"
+        default="src,tgt",
+        description="source and target: columns of .tsv and .csv files by name or number, fields "
+        "of .jsonl, languages of .tmx",
     )
     weights: Numbers = Field(
         default=(), description="times each corpus is used per epoch; if not given, once"
@@ -211,6 +217,13 @@ class RunConfig(Section):
     )
     checkpoint_steps: LargeCount = Field(
         default=1000, description="steps between checkpoints, which are scored (§6.1)"
+    )
+    first_score_steps: Count | None = Field(
+        default=None,
+        description="also score at this step and, doubling, up to checkpoint_steps",
+    )
+    scoring_share: Annotated[float, Field(gt=0, le=1)] = Field(
+        default=1.0, description="the most of a budget in minutes that scoring may take"
     )
     save_minutes: Positive = Field(default=10.0, description="maximum minutes between checkpoints")
     average: Count = Field(default=5, description="number of last checkpoints to average (§6.1)")

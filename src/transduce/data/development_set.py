@@ -14,13 +14,17 @@ from transduce.files.errors import reporting_write_errors
 PAIRS_PER_DEV_PAIR = 20
 """At most one pair in this many is held out."""
 
+SPLIT_SEED = 1
+"""The same for all runs: the development set follows from the data, whatever the seed of a run."""
+
 
 def hold_out_development_set(
-    spec: StoreSpec, cache: Path, *, pairs: int, max_count: int, seed: int
+    spec: StoreSpec, cache: Path, *, pairs: int, max_count: int, seed: int = SPLIT_SEED
 ) -> TwoFiles:
     """Write pairs chosen by the seed to the cache, unless they are there; return their files.
 
-    They are distinct and pass the filters of the spec, whose sources have `pairs` pairs in all.
+    Only runs begun before the split was the same for all have another seed. The pairs are distinct
+    and pass the filters of the spec, whose sources have `pairs` pairs in all.
     """
     count = max(1, min(max_count, pairs // PAIRS_PER_DEV_PAIR))
     identity = spec.identity(cache) | {"count": count, "seed": seed}

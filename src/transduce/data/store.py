@@ -7,7 +7,7 @@ its content, so other inputs, settings or vocabularies make another store.
 import json
 import zlib
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, fields
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Self
@@ -143,8 +143,12 @@ class StoreSpec:
 def _described(source: Path | Source, known: Digests) -> dict[str, str]:
     if isinstance(source, Path):
         return {"kind": "text", "path": known.of(source)}
-    fields = {k: known.of(v) if isinstance(v, Path) else v for k, v in vars(source).items()}
-    return {"kind": type(source).__name__, **fields}
+    described = {"kind": type(source).__name__}
+    for one in fields(source):
+        value = getattr(source, one.name)
+        if value != one.default:  # so that a new choice leaves the older digests as they are
+            described[one.name] = known.of(value) if isinstance(value, Path) else value
+    return described
 
 
 def identity_digest(identity: dict[str, Any]) -> str:

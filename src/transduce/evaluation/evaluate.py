@@ -1,26 +1,20 @@
-"""Scores of a model, or of given translations, on a test set."""
+"""Scores of a model, of given translations, or of both, on a test set."""
 
 import re
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Literal
 
-from transduce.data.corpus import read_lines
-from transduce.errors import InputError
-from transduce.evaluation.paper_bleu import MissingMosesError, paper_bleu
+from transduce.data.corpus import DEFAULT_FIELDS, format_of, read_lines, read_side
+from transduce.errors import InputError, TransduceError
 from transduce.evaluation.public_test_sets import fetch_test_set
-from transduce.evaluation.report import (
-    TOKENIZERS,
-    EvaluationReport,
-    LengthBucket,
-    bleu_by_length,
-    report,
-)
+from transduce.evaluation.scoring import ComparedTexts, Scoring, check_same_length
+from transduce.evaluation.scoring import Evaluation as Evaluation  # part of this module too
 from transduce.models.folder import load_settings
-from transduce.tasks.base import MetricScore
-from transduce.tasks.registry import find_task
+from transduce.tasks.tokenization import choose_tokenization
+from transduce.translation.languages import target_language
 from transduce.translation.load import EngineName, load
 from transduce.translation.options import DEFAULT_OPTIONS, Options
 from transduce.translation.translator import Translator
@@ -28,37 +22,16 @@ from transduce.translation.translator import Translator
 FileName = str | PathLike[str]
 
 
-@dataclass(frozen=True)
-class Evaluation:
-    """All scores of one system on one test set."""
-
-    hypotheses: tuple[str, ...]
-    metric: MetricScore | None  # of the model's task; None: it is in the report
-    report: EvaluationReport
-    paper: MetricScore | None  # BLEU as the paper reports it
-    no_paper: str  # why there is none
-    measured: Literal["source", "reference"]  # what lengths are measured on
-    buckets: tuple[LengthBucket, ...]
-
-
-@dataclass(frozen=True)
-class _Texts:
-    """What is compared, line by line."""
-
-    sources: list[str] | None  # None: only given translations and references
-    references: list[str]
-    labels: dict[str, str]  # of a public test set, for the signatures
-
-
 def evaluate(
     model: FileName | None = None,
     *,
     src: FileName | None = None,
-    ref: FileName | None = None,
+    ref: FileName | Sequence[FileName] | None = None,
     test_set: str | None = None,
     pair: str | None = None,
-    hyp: FileName | None = None,
+    hyp: FileName | Sequence[FileName] | Mapping[str, FileName] | None = None,
     against: FileName | None = None,
+    fields: str = DEFAULT_FIELDS,
     lang: str | None = None,
     tokenize: str | None = None,
     options: Options = DEFAULT_OPTIONS,
@@ -67,13 +40,20 @@ def evaluate(
     progress: Callable[[int, int], None] = lambda _done, _total: None,
     on_translated: Callable[[Sequence[str]], None] = lambda _hypotheses: None,
 ) -> Evaluation:
-    """Score a model's translations of a test set, or existing translations.
+    """Score a model's translations of a test set, or existing translations, or both.
 
-    model: the model folder; or else `hyp`, a file of translations, line by line.
-    src, ref: the source text, which only a model needs, and the reference translations.
+    model: the model folder, whose translations are the first system.
+    src, ref: the source text, which only a model needs, and the reference translations: one file,
+        or several with a translation of every sentence each. A .tsv, .csv, .jsonl or .tmx given as
+        `src` has both.
     test_set, pair: a public test set instead of files, such as wmt14, and its languages, en-de.
-    against: another system's translations, for a significance test.
-    lang: the target language: it chooses the tokenizer, and BLEU as in the paper needs it.
+    hyp: existing translations, line by line: one file, or several, each of another system, perhaps
+        as a mapping from the systems' names.
+    against: the baseline's translations, for significance tests; without it, the first of several
+        systems is the baseline.
+    fields: the names of source and target in files that have both.
+    lang: the target language: it chooses the tokenizer, and BLEU as in the paper needs it. Without
+        it, the tokenizer follows the model's language, or else the script of the references.
     tokenize: sacreBLEU's tokenizer instead, such as 13a, zh, ja-mecab or char.
     options, device, engine: how to translate, as for `transduce.load`.
     progress: called with the number of sentences translated so far, and of all.
@@ -81,23 +61,32 @@ def evaluate(
 
     Raises `InputError` for wrong files or options, before anything is translated.
     """
-    if (model is None) == (hyp is None):
-        raise InputError("give either a model folder or translations with --hyp")
-    texts = _read_texts(src, ref, test_set, pair)
+    named = hyp if isinstance(hyp, Mapping) else {str(file): file for file in _listed(hyp)}
+    if model is None and not named:
+        raise InputError("what to score? Give a model folder or translations with --hyp")
+    texts = _read_texts(src, _listed(ref), test_set, pair, fields=fields)
     language = lang or (pair.partition("-")[2] if pair else None)
-    cut = tokenize or TOKENIZERS.get(language or "", "13a")
-    score = _Scoring(cut, language)
-    score(["one"], _Texts(None, ["one"], {}), None)  # wrong options show before the work is done
-    others = None if against is None else _lines(against, like=texts.references)
-    if hyp is not None:
-        return score(_lines(hyp, like=texts.references), texts, others)
-    assert model is not None
+    scoring = Scoring(
+        choose_tokenization(
+            [line for lines in texts.references for line in lines],
+            language=language or (None if tokenize else _language_of(model)),
+            tokenizer=tokenize,
+        ),
+        language,
+    )
+    systems = [(name, _side(file, "tgt", fields, like=texts)) for name, file in named.items()]
+    baseline = None
+    if against is not None:
+        baseline = (str(against), _side(against, "tgt", fields, like=texts))
+    if model is None:
+        return scoring(systems, texts, baseline=baseline)
     if texts.sources is None:
-        raise InputError("what to translate? Give --src FILE, or translations with --hyp")
+        raise InputError("what to translate? Give --src FILE, or only translations with --hyp")
     translator = load(model, device, engine=engine)
     hypotheses = _translated(translator, texts.sources, options, progress=progress)
     on_translated(hypotheses)
-    return score(hypotheses, texts, others, task=load_settings(Path(model)).data.task)
+    scoring = replace(scoring, task=load_settings(Path(model)).data.task)
+    return scoring([(str(model), hypotheses), *systems], texts, baseline=baseline)
 
 
 def _translated(
@@ -115,69 +104,63 @@ def _translated(
     return hypotheses
 
 
-@dataclass(frozen=True)
-class _Scoring:
-    """How translations are scored."""
-
-    tokenize: str
-    language: str | None
-
-    def __call__(
-        self,
-        hypotheses: list[str],
-        texts: _Texts,
-        others: list[str] | None,
-        *,
-        task: str = "translation",
-    ) -> Evaluation:
-        refs = texts.references
-        whole = report(
-            hypotheses, refs, against=others, tokenize=self.tokenize, labels=texts.labels
-        )
-        metric = find_task(task).metric(refs).score(hypotheses, refs)
-        paper, no_paper = None, "name the target language with --lang"
-        if self.language:
-            try:
-                paper = paper_bleu(hypotheses, refs, language=self.language)
-            except MissingMosesError as lacking:
-                no_paper = str(lacking)
-        measured = texts.sources or refs
-        return Evaluation(
-            tuple(hypotheses),
-            None if metric.name in {score.name for score in whole.scores} else metric,
-            whole,
-            paper,
-            no_paper,
-            "reference" if texts.sources is None else "source",
-            bleu_by_length(hypotheses, refs, measured, tokenize=self.tokenize),
-        )
-
-
 def _read_texts(
-    src: FileName | None, ref: FileName | None, test_set: str | None, pair: str | None
-) -> _Texts:
+    src: FileName | None,
+    refs: Sequence[FileName],
+    test_set: str | None,
+    pair: str | None,
+    *,
+    fields: str,
+) -> ComparedTexts:
     """Read what was named, from files or from a public test set."""
-    if test_set is None:
-        if ref is None:
-            raise InputError("what to compare with? Give --ref FILE, or --test-set and --pair")
-        references = _lines(ref)
-        return _Texts(_lines(src, like=references) if src else None, references, {})
-    if src or ref:
-        raise InputError(f"--test-set {test_set} has its own source and references: give no files")
+    if test_set is not None:
+        if src or refs:
+            raise InputError(
+                f"--test-set {test_set} has its own source and references: give no files"
+            )
+        return _public_texts(test_set, pair)
+    if not refs and src is not None and format_of(Path(src)) != "text":
+        refs = [src]
+    if not refs:
+        raise InputError("what to compare with? Give --ref FILE, or --test-set and --pair")
+    first = ComparedTexts(None, [_side(refs[0], "tgt", fields)])
+    others = [_side(ref, "tgt", fields, like=first) for ref in refs[1:]]
+    sources = None if src is None else _side(src, "src", fields, like=first)
+    return ComparedTexts(sources, [*first.references, *others])
+
+
+def _public_texts(test_set: str, pair: str | None) -> ComparedTexts:
     if pair is None:
         raise InputError(f"--test-set {test_set} needs --pair, such as en-de")
     public = fetch_test_set(test_set, pair)
-    references = _lines(public.ref)
-    sources = _lines(public.src, like=references)
-    return _Texts(sources, references, {"test": test_set, "lang": pair})
+    texts = [list(read_lines(path)) for path in (public.src, *public.refs)]
+    for path, lines in zip((public.src, *public.refs), texts, strict=True):
+        check_same_length(path, lines, texts[1])
+    return ComparedTexts(texts[0], texts[1:], {"test": test_set, "lang": pair})
 
 
-def _lines(path: FileName, *, like: Sequence[str] | None = None) -> list[str]:
-    """Read a text, which must have as many lines as its references."""
-    lines = list(read_lines(Path(path)))
-    if like is not None and len(lines) != len(like):
-        raise InputError(
-            f"{path} has {len(lines):,} lines but there are {len(like):,} references: "
-            "they must match line by line"
-        )
+def _side(
+    path: FileName, side: Literal["src", "tgt"], fields: str, *, like: ComparedTexts | None = None
+) -> list[str]:
+    """Read a text, or one side of a file with both; it has as many lines as the references."""
+    lines = list(read_side(Path(path), side, fields=fields))
+    if like is not None:
+        check_same_length(path, lines, like.references[0])
     return lines
+
+
+def _listed(given: FileName | Sequence[FileName] | None) -> Sequence[FileName]:
+    """Take one file as a list of one."""
+    if given is None:
+        return []
+    return [given] if isinstance(given, str | PathLike) else given
+
+
+def _language_of(model: FileName | None) -> str | None:
+    """Return the target language that a model folder tells, if any."""
+    if model is None:
+        return None
+    try:
+        return target_language(load_settings(Path(model)))
+    except TransduceError:  # loading the model says what is wrong
+        return None

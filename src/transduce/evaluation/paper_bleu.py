@@ -27,34 +27,43 @@ class MissingMosesError(InputError):
 
 
 def paper_bleu(
-    hypotheses: Sequence[str], references: Sequence[str], *, language: str
+    hypotheses: Sequence[str], references: Sequence[str], *others: Sequence[str], language: str
 ) -> MetricScore:
     """Score whole texts as the paper does; Moses' tokenizer depends on the language."""
-    if len(hypotheses) != len(references) or not references:
-        raise InputError(
-            f"{len(hypotheses):,} translations but {len(references):,} references: "
-            "BLEU needs one reference for each, and at least one"
-        )
+    for texts in (references, *others):
+        if len(hypotheses) != len(texts) or not texts:
+            raise InputError(
+                f"{len(hypotheses):,} translations but {len(texts):,} references: "
+                "BLEU needs one reference for each, and at least one"
+            )
     tokenised = moses_tokenizer(language)
-    cut = [[split_compounds(tokenised(text)) for text in side] for side in (hypotheses, references)]
+    cut = [
+        [split_compounds(tokenised(text)) for text in side]
+        for side in (hypotheses, references, *others)
+    ]
     # As multi-bleu does: words between spaces, cased, without smoothing.
     metric = BLEU(tokenize="none", smooth_method="none", force=True)
-    score = metric.corpus_score(cut[0], [cut[1]]).score
+    score = metric.corpus_score(cut[0], cut[1:]).score
     ours = f"moses:{language}|compounds:split|sacremoses:{version('sacremoses')}"
     return MetricScore(PAPER_BLEU, score, f"{ours}|{metric.get_signature()}")
 
 
 def moses_tokenizer(language: str) -> Callable[[str], str]:
     """Return Moses' tokenizer for a language: from text to tokens joined by spaces."""
-    if not re.fullmatch(r"[a-z]{2,3}", language):
-        raise InputError(f"no language {language!r}: give a code of two letters, such as de")
-    tokenizer = _sacremoses().MosesTokenizer(lang=language)
+    check_language(language)
+    tokenizer = _sacremoses().MosesTokenizer(lang=language.partition("-")[0])
 
     def tokenised(text: str) -> str:
         words: str = tokenizer.tokenize(text, return_str=True)
         return words
 
     return tokenised
+
+
+def check_language(language: str) -> None:
+    """Raise unless this looks like the code of a language, such as de, pt-BR or zh-Hans."""
+    if not re.fullmatch(r"[a-z]{2,3}(-[A-Za-z]{2,4})?", language):
+        raise InputError(f"no language {language!r}: give a code of two letters, such as de")
 
 
 def split_compounds(text: str) -> str:

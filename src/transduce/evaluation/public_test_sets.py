@@ -19,10 +19,10 @@ from transduce.errors import InputError, did_you_mean
 
 @dataclass(frozen=True)
 class PublicTestSet:
-    """The source and the reference file of a test set."""
+    """The source and the reference files of a test set."""
 
     src: Path
-    ref: Path
+    refs: tuple[Path, ...]
 
 
 def fetch_test_set(name: str, pair: str) -> PublicTestSet:
@@ -42,12 +42,7 @@ def fetch_test_set(name: str, pair: str) -> PublicTestSet:
         raise _unavailable(name, pair, str(damaged)) from damaged
     except SystemExit as refused:  # sacreBLEU exits where a download has a wrong digest
         raise _unavailable(name, pair, "see above") from refused
-    if len(refs) != 1:
-        raise InputError(
-            f"{name} {pair} has {len(refs)} references a sentence; write the one to use "
-            f"into a file ('sacrebleu -t {name} -l {pair} --echo FIELD') and give it with --ref"
-        )
-    return PublicTestSet(Path(src), Path(refs[0]))
+    return PublicTestSet(Path(src), tuple(map(Path, refs)))
 
 
 def _unavailable(name: str, pair: str, reason: str) -> InputError:

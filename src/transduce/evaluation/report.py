@@ -2,34 +2,41 @@
 
 Intervals and tests are sacreBLEU's own bootstrap: 1,000 test sets sampled with replacement from the
 given one. Its seed is in every signature.
+
+References are one text or several, each with a line for every sentence, as sacreBLEU has them.
 """
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Literal
 
 from sacrebleu.metrics.base import Metric, Signature
-from sacrebleu.metrics.bleu import BLEU
 from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest
 
 from transduce.errors import InputError
 from transduce.tasks.base import MetricScore
-from transduce.tasks.metrics import bleu
+from transduce.tasks.metrics import bleu, sacrebleu_bleu
+from transduce.tasks.tokenization import Tokenization
+from transduce.tasks.writing import writing_of
 
 RESAMPLES = 1000
 
 MAX_RESAMPLED = 20_000
 """The most sentences for a bootstrap: it holds all resamples at once, 72 kB a sentence."""
 
-BUCKETS = ((0, 10), (11, 20), (21, 30), (31, 40), (41, None))
-"""Sentence lengths in words, from and to."""
+LengthUnit = Literal["words", "characters"]
 
-TOKENIZERS = {"zh": "zh", "ja": "ja-mecab", "ko": "ko-mecab"}
-"""sacreBLEU's tokenizers for languages that are written without spaces, or nearly."""
+BUCKETS: dict[LengthUnit, tuple[tuple[int, int | None], ...]] = {
+    "words": ((0, 10), (11, 20), (21, 30), (31, 40), (41, None)),
+    "characters": ((0, 20), (21, 40), (41, 60), (61, 80), (81, None)),
+}
+"""Sentence lengths, from and to."""
 
 LOWER_IS_BETTER = ("TER",)
+
+Texts = Sequence[str]
 
 
 @dataclass(frozen=True)
@@ -45,7 +52,7 @@ class IntervalScore:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Another system's score on the same sentences, and the significance of the difference."""
+    """The baseline's score on the same sentences, and the significance of the difference."""
 
     name: str
     other: float
@@ -65,63 +72,78 @@ class LengthBucket:
 
 @dataclass(frozen=True)
 class EvaluationReport:
-    """The scores of one system, and their comparison with another."""
+    """The scores of one system, and their comparison with the baseline."""
 
     sentences: int
     scores: tuple[IntervalScore, ...]
-    comparisons: tuple[Comparison, ...]  # empty without another system
+    comparisons: tuple[Comparison, ...]  # empty for the baseline, and without one
 
 
 def report(
-    hypotheses: Sequence[str],
-    references: Sequence[str],
+    systems: Sequence[Texts],
+    references: Sequence[Texts],
     *,
-    against: Sequence[str] | None = None,
-    tokenize: str = "13a",
+    tokenization: Tokenization,
     labels: Mapping[str, str] | None = None,
-) -> EvaluationReport:
-    """Score whole texts, one reference a sentence; compare with another system's translations.
+) -> tuple[EvaluationReport, ...]:
+    """Score the hypotheses of each system; compare all others with the first, the baseline.
 
     `labels` go into the signatures, which have fields for `test`, a test set, and `lang`, a pair.
     """
-    bleu(hypotheses, references, tokenize=tokenize)  # raises if they cannot be scored
-    _check_comparable(against, references)
-    metrics = {"BLEU": BLEU(tokenize=tokenize, force=True), "chrF": CHRF(), "TER": TER()}
-    if len(references) > MAX_RESAMPLED:
-        plain = _without_resampling(metrics, hypotheses, references, labels or {})
-        return EvaluationReport(len(references), plain, ())
-    # The first system is the baseline: the second is tested against it.
-    systems = [("ours", hypotheses)] if against is None else [("", against), ("ours", hypotheses)]
-    test = PairedTest(systems, metrics, [references], test_type="bs", n_samples=RESAMPLES)
-    signatures, results = test()
-    found: Any = results  # by the metric's name, a list with one result for each system
-    return EvaluationReport(
-        len(references),
-        tuple(
-            _score(name, found[name][-1], _labelled(signature, labels or {}))
-            for name, signature in signatures.items()
-        ),
-        () if against is None else tuple(_comparison(name, *found[name]) for name in signatures),
+    sentences = len(references[0])
+    for hypotheses in systems:
+        for texts in references:
+            _check_lines(hypotheses, texts)
+    if len(systems) > 1 and sentences > MAX_RESAMPLED:
+        raise InputError(
+            f"{sentences:,} sentences are too many to compare systems on: "
+            f"give at most {MAX_RESAMPLED:,}"
+        )
+    metrics = _metrics(tokenization)
+    if sentences > MAX_RESAMPLED:
+        plain = _without_resampling(metrics, systems[0], references, labels or {})
+        return (EvaluationReport(sentences, plain, ()),)
+    named = [(str(number), hypotheses) for number, hypotheses in enumerate(systems)]
+    test = PairedTest(named, metrics, references, test_type="bs", n_samples=RESAMPLES)
+    signatures, found = test()
+    marks = {name: _labelled(signature, labels or {}) for name, signature in signatures.items()}
+    results: Any = found  # by the metric's name, a list with one result for each system
+    return tuple(
+        EvaluationReport(
+            sentences,
+            tuple(_score(name, results[name][number], mark) for name, mark in marks.items()),
+            tuple(_comparison(name, results[name][0], results[name][number]) for name in marks)
+            if number > 0
+            else (),
+        )
+        for number in range(len(systems))
     )
 
 
+def length_unit(measured: Texts) -> LengthUnit:
+    """Return what lengths are counted in: characters where nothing separates words."""
+    return "characters" if writing_of(measured).spacing == "none" else "words"
+
+
 def bleu_by_length(
-    hypotheses: Sequence[str],
-    references: Sequence[str],
-    measured: Sequence[str],
+    hypotheses: Texts,
+    references: Sequence[Texts],
+    measured: Texts,
     *,
     tokenize: str = "13a",
+    unit: LengthUnit = "words",
 ) -> tuple[LengthBucket, ...]:
     """Score sentences of similar length together.
 
-    Lengths are words between spaces in `measured`: the sources, or the references themselves.
+    Lengths are those of `measured`: the sources, or the first references.
     """
-    lengths = [len(text.split()) for text in measured]
+    words = (text.split() for text in measured)
+    lengths = [len(found) if unit == "words" else sum(map(len, found)) for found in words]
     buckets = []
-    for shortest, longest in BUCKETS:
+    for shortest, longest in BUCKETS[unit]:
         chosen = [
-            pair
-            for *pair, length in zip(hypotheses, references, lengths, strict=True)
+            texts
+            for *texts, length in zip(hypotheses, *references, lengths, strict=True)
             if shortest <= length and (longest is None or length <= longest)
         ]
         score = bleu(*zip(*chosen, strict=True), tokenize=tokenize) if chosen else None
@@ -129,30 +151,32 @@ def bleu_by_length(
     return tuple(buckets)
 
 
-def _check_comparable(against: Sequence[str] | None, references: Sequence[str]) -> None:
-    if against is None:
-        return
-    if len(against) != len(references):
+def _check_lines(hypotheses: Texts, references: Texts) -> None:
+    if len(hypotheses) != len(references) or not references:
         raise InputError(
-            f"{len(against):,} translations to compare with but {len(references):,} references: "
-            "a comparison needs one for each"
+            f"{len(hypotheses):,} translations but {len(references):,} references: "
+            "scores need one reference for each, and at least one"
         )
-    if len(references) > MAX_RESAMPLED:
-        raise InputError(
-            f"{len(references):,} sentences are too many to compare two systems on: "
-            f"give at most {MAX_RESAMPLED:,}"
-        )
+
+
+def _metrics(tokenization: Tokenization) -> dict[str, Metric]:
+    metrics: dict[str, Metric] = {"BLEU": sacrebleu_bleu(tokenization.bleu), "chrF": CHRF()}
+    if tokenization.ter is not None:
+        # Characters are separated as part of the normalisation, or not at all.
+        is_asian = tokenization.ter == "asian"
+        metrics["TER"] = TER(normalized=is_asian, asian_support=is_asian)
+    return metrics
 
 
 def _without_resampling(
     metrics: Mapping[str, Metric],
-    hypotheses: Sequence[str],
-    references: Sequence[str],
+    hypotheses: Texts,
+    references: Sequence[Texts],
     labels: Mapping[str, str],
 ) -> tuple[IntervalScore, ...]:
     scores = []
     for metric in metrics.values():
-        found = metric.corpus_score(hypotheses, [references])
+        found = metric.corpus_score(hypotheses, references)
         signature = _labelled(metric.get_signature(), labels)
         scores.append(IntervalScore(found.name, float(found.score), None, None, signature))
     return tuple(scores)

@@ -43,14 +43,16 @@ def export_ctranslate2(model: Path, out: Path, *, quantize: Quantization | None 
         save_settings(folder, loaded.config, loaded.tokenizer)
 
 
-def library() -> Any:
-    """Import CTranslate2, an optional dependency; raise an InputError if it is not installed."""
+def library(instead: str = "") -> Any:
+    """Import CTranslate2, an optional dependency; raise an InputError if it is not installed.
+
+    `instead` is what else the user can do.
+    """
     try:
         import ctranslate2
     except ImportError as missing:
-        raise InputError(
-            "CTranslate2 is not installed: pip install 'transduce[export]', or use --engine torch"
-        ) from missing
+        install = "CTranslate2 is not installed: pip install 'transduce[export]'"
+        raise InputError(f"{install}, or {instead}" if instead else install) from missing
     return ctranslate2
 
 

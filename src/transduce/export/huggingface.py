@@ -17,6 +17,7 @@ from transduce.export.marian_vocabulary import MarianVocabulary
 from transduce.export.marian_weights import Depths, to_marian
 from transduce.files.atomic import sync
 from transduce.models.folder import TOKENIZER, WEIGHTS, load_model
+from transduce.models.model_files import settings_folder
 from transduce.models.safetensors_file import write_tensors
 from transduce.models.transformer.settings import TransformerConfig
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
@@ -60,7 +61,7 @@ def copy_marian_files(source: Path, folder: Path) -> MarianVocabulary:
 
 def write_settings(model: Path, folder: Path, config: TransformerConfig, *, lines: str) -> None:
     """Write our tokenizer and settings in transformers' format."""
-    tokenizer = json.loads((model / TOKENIZER).read_text(encoding="utf-8"))
+    tokenizer = json.loads((settings_folder(model) / TOKENIZER).read_text(encoding="utf-8"))
     write_json(folder / MARIAN_CONFIG, marian_config(config, lines=lines))
     write_json(folder / GENERATION_CONFIG, generation_config(config))
     write_json(folder / TOKENIZER, with_special_tokens(tokenizer.get("source", tokenizer)))

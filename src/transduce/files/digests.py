@@ -45,12 +45,13 @@ class Digests:
             cached = self._memory.recall().get(str(path.resolve()))
             if isinstance(cached, list) and cached[:-1] == stamp:
                 return str(cached[-1])
-            digest = _digest(path)
+            digest = file_digest(path)
         self._memory.remember({str(path.resolve()): [*stamp, digest]})
         return digest
 
 
-def _digest(path: Path) -> str:
+def file_digest(path: Path) -> str:
+    """Compute the digest of a file's content."""
     digest = blake2b(digest_size=16)
     with path.open("rb") as stream:
         while block := stream.read(1 << 22):

@@ -12,6 +12,7 @@ from transduce.errors import InputError
 from transduce.models.base import Seq2Seq
 from transduce.models.folder import LoadedModel
 from transduce.text.special_ids import BOS_ID, EOS_ID
+from transduce.text.spelling import spells_bytes
 from transduce.text.tokenizer import Tokenizer
 
 
@@ -57,7 +58,7 @@ def attention_of(
         encoder=weights(maps.encoder),
         decoder=weights(maps.decoder),
         cross=weights(maps.cross),
-        are_bytes=bool(tokenizer.encode_batch([" "])[0]),  # others drop a lone space
+        are_bytes=spells_bytes(tokenizer),
     )
 
 

@@ -4,6 +4,7 @@ Nothing in it is pickled, so loading a stranger's model runs no code. The settin
 the header of the weights before memory is allocated for either.
 """
 
+import logging
 import reprlib
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -24,11 +25,19 @@ from transduce.files.atomic import atomic_file
 from transduce.files.errors import reporting_read_errors, reporting_write_errors
 from transduce.models.base import Seq2Seq
 from transduce.models.build import assemble
+from transduce.models.model_files import CONFIG as CONFIG
+from transduce.models.model_files import TOKENIZER as TOKENIZER
+from transduce.models.model_files import WEIGHTS as WEIGHTS
+from transduce.models.model_files import ModelFiles, find_model, settings_folder
+from transduce.models.other_formats import check_has_settings, why_no_model
 from transduce.models.safetensors_file import DTYPES, write_tensors
 from transduce.text.tokenizer import Tokenizer
 
 FORMAT = "1"
-CONFIG, TOKENIZER, WEIGHTS = "config.yaml", "tokenizer.json", "model.safetensors"
+MAX_READS = 5
+"""How often a run's best checkpoint is looked for: a running one may remove what was found."""
+
+_log = logging.getLogger("transduce")
 
 MAX_COMPUTED_NUMBERS = 2**28
 """Limit of buffers that are computed from the settings, such as sinusoids: no file bounds them."""
@@ -41,6 +50,7 @@ class LoadedModel:
     model: Seq2Seq
     config: Config
     tokenizer: Tokenizer
+    files: ModelFiles | None = None  # that it was read from
 
 
 def save_model(folder: Path, loaded: LoadedModel) -> None:
@@ -65,36 +75,60 @@ def load_model(
     device: torch.device | str = "cpu",
     model_config: ModelConfig | None = None,
 ) -> LoadedModel:
-    """Load a model folder, in eval mode; raise if its files do not belong together.
+    """Load a model, in eval mode; raise if its files do not belong together.
 
-    `model_config` replaces the folder's model settings; they may differ in dropout, for example.
+    `folder` is a model folder, the folder of a run that is not over, or one of its checkpoints. Of
+    the latter two, the log says which weights were taken. `model_config` replaces the folder's
+    model settings; they may differ in dropout, for example.
     """
-    for name in (CONFIG, TOKENIZER, WEIGHTS):
-        if not (folder / name).is_file():
-            raise InputError(
-                f"{folder} has no file {name}: a model is a folder of "
-                f"{CONFIG}, {TOKENIZER} and {WEIGHTS}"
-            )
+    for attempt in range(MAX_READS):
+        files = find_model(folder)
+        try:
+            loaded = read_model(files, device=device, model_config=model_config)
+        except InputError:
+            was_removed = files.is_choice and not files.weights.exists()
+            if not was_removed or attempt == MAX_READS - 1:
+                raise
+        else:
+            break
+    if files.note is not None:
+        _log.log(logging.WARNING if files.is_choice else logging.INFO, files.note)
+    return loaded
+
+
+def read_model(
+    files: ModelFiles,
+    *,
+    device: torch.device | str = "cpu",
+    model_config: ModelConfig | None = None,
+) -> LoadedModel:
+    """Read the model in these files, in eval mode; raise if they do not belong together."""
+    folder = files.folder
+    for path in (folder / CONFIG, folder / TOKENIZER, files.weights):
+        if not path.is_file():
+            raise InputError(why_no_model(path.parent, path.name))
     config = load_settings(folder)
     if model_config is not None:
         config = config.model_copy(update={"model": model_config})
     model = _on_meta_device(config.model)
-    with _opened(folder / WEIGHTS) as file:
-        _check(model, file, folder)
+    with _opened(files.weights) as file:
+        _check(model, file, files)
         tokenizer = load_tokenizer(folder, config)
         weights = _tensors(file)
     for name, tensor in weights.items():
         if not bool(tensor.isfinite().all()):
             raise InputError(
-                f"{folder / WEIGHTS}: {name} has values that are NaN or infinite, so the model "
+                f"{files.weights}: {name} has values that are NaN or infinite, so the model "
                 "cannot be used; take an earlier checkpoint, or train it again"
             )
     _fill(model, weights)
-    return LoadedModel(model.to(device).eval(), config, tokenizer)
+    return LoadedModel(model.to(device).eval(), config, tokenizer, files)
 
 
 def load_settings(folder: Path) -> Config:
-    """Read only the settings of a model folder."""
+    """Read only the settings of a model folder; for a checkpoint, those of its run."""
+    check_has_settings(folder)
+    folder = settings_folder(folder)
     try:
         return load_config(folder / CONFIG)
     except ConfigError as wrong:
@@ -105,6 +139,7 @@ def load_settings(folder: Path) -> Config:
 
 def load_tokenizer(folder: Path, config: Config) -> Tokenizer:
     """Read only the tokenizer of a model folder, whose size must be that in its settings."""
+    folder = settings_folder(folder)
     tokenizer = Tokenizer.load(folder / TOKENIZER)
     if len(tokenizer) != config.model.vocab_size:
         raise InputError(
@@ -159,21 +194,21 @@ def _tensors(file: Any) -> dict[str, Tensor]:
     return {name: file.get_tensor(name).clone() for name in file.keys()}  # noqa: SIM118 - no mapping
 
 
-def _check(model: Seq2Seq, file: Any, folder: Path) -> None:
+def _check(model: Seq2Seq, file: Any, files: ModelFiles) -> None:
     """Raise unless the file holds the tensors of this model, which is on the meta device."""
     persistent = model.state_dict()
     computed = [(n, b) for n, b in model.named_buffers() if n not in persistent]
     size = sum(buffer.numel() for _, buffer in computed)
     if size > MAX_COMPUTED_NUMBERS:
         raise InputError(
-            f"{folder / CONFIG} asks for {size:,} computed numbers in "
+            f"{files.folder / CONFIG} asks for {size:,} computed numbers in "
             f"{', '.join(name for name, _ in computed)}, but the maximum is "
             f"{MAX_COMPUTED_NUMBERS:,}; lower model.max_positions"
         )
     differences = list(islice(_differences(persistent, file), 4))
     if differences:
         shown = "; ".join(differences[:3]) + ("; and more" if len(differences) > 3 else "")
-        raise InputError(f"{folder / WEIGHTS} does not fit the model in {CONFIG}: {shown}")
+        raise InputError(f"{files.weights} does not fit the model in {CONFIG}: {shown}")
 
 
 def _differences(described: Mapping[str, Tensor], file: Any) -> Iterator[str]:

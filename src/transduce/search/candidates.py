@@ -74,7 +74,7 @@ def _log_probability_of(ids: Tensor, logits: Tensor) -> Tensor:
     """
     rows, ids_of_rows = logits.flatten(0, -2), ids.flatten(0, -2)  # [B*k, V], [B*k, 1]
     block = max(1, BLOCK // rows.size(1)) if logits.device.type == "cpu" else rows.size(0)
-    parts = zip(rows.split(block), ids_of_rows.split(block), strict=True)
+    parts = zip(torch.split(rows, block), torch.split(ids_of_rows, block), strict=True)
     return torch.cat([log_probabilities(part).gather(-1, its) for part, its in parts]).view_as(ids)
 
 

@@ -1,25 +1,13 @@
-"""Which languages a model translates between, and their names."""
+"""Models as `transduce serve` names them, with the languages they translate between."""
 
 import re
-from dataclasses import dataclass
-from pathlib import PurePath
 
-from transduce.config.schema import Config
+from transduce.translation.languages import LanguagePair as LanguagePair  # part of this module too
+from transduce.translation.languages import name_of as name_of
+from transduce.translation.languages import training_pair as training_pair
 
 _CODE = r"[a-z]{2,3}(?:-(?:[A-Z]{2}|[A-Z][a-z]{3}))?"
 _MODEL_ARGUMENT = re.compile(rf"(?P<source>{_CODE})-(?P<target>{_CODE})=(?P<path>.+)", re.DOTALL)
-_COMPRESSED = {".gz", ".xz", ".bz2", ".zst"}
-
-
-@dataclass(frozen=True, order=True)
-class LanguagePair:
-    """A source and a target language, as codes such as en, de, pt-BR, zh-Hans."""
-
-    source: str
-    target: str
-
-    def __str__(self) -> str:
-        return f"{self.source}-{self.target}"
 
 
 def parse_model_argument(argument: str) -> tuple[LanguagePair | None, str]:
@@ -28,48 +16,3 @@ def parse_model_argument(argument: str) -> tuple[LanguagePair | None, str]:
     if match is None:
         return None, argument
     return LanguagePair(match["source"], match["target"]), match["path"]
-
-
-def training_pair(config: Config) -> LanguagePair | None:
-    """Return the pair that the training files are named after (train.en, train.de), if any."""
-    source, target = (_language(names) for names in (config.data.src, config.data.tgt))
-    if source is None or target is None or source == target:
-        return None
-    return LanguagePair(source, target)
-
-
-def _language(names: tuple[str, ...]) -> str | None:
-    """Return the language code that all names end with, if any."""
-    endings = set()
-    for name in names:
-        path = PurePath(name)
-        endings.add((path.with_suffix("") if path.suffix in _COMPRESSED else path).suffix[1:])
-    [ending] = endings if len(endings) == 1 else {""}
-    return ending if ending in NAMES else None
-
-
-def name_of(code: str) -> str:
-    """Return the English name of a language, or its code if the name is not known."""
-    plain, _, variant = code.partition("-")
-    name = NAMES.get(plain, plain)
-    return f"{name} ({variant})" if variant else name
-
-
-NAMES = dict(
-    entry.split(" ", 1)
-    for entry in """
-af Afrikaans|am Amharic|ar Arabic|az Azerbaijani|be Belarusian|bg Bulgarian|bn Bengali|bs Bosnian
-|ca Catalan|cs Czech|cy Welsh|da Danish|de German|el Greek|en English|eo Esperanto|es Spanish
-|et Estonian|eu Basque|fa Persian|fi Finnish|fo Faroese|fr French|fy Western Frisian|ga Irish
-|gd Scottish Gaelic|gl Galician|gu Gujarati|ha Hausa|he Hebrew|hi Hindi|hr Croatian|hu Hungarian
-|hy Armenian|id Indonesian|ig Igbo|is Icelandic|it Italian|ja Japanese|jv Javanese|ka Georgian
-|kk Kazakh|km Khmer|kn Kannada|ko Korean|ku Kurdish|ky Kyrgyz|la Latin|lb Luxembourgish|lo Lao
-|lt Lithuanian|lv Latvian|mg Malagasy|mi Maori|mk Macedonian|ml Malayalam|mn Mongolian|mr Marathi
-|ms Malay|mt Maltese|my Burmese|nb Norwegian Bokmål|ne Nepali|nl Dutch|nn Norwegian Nynorsk
-|no Norwegian|ny Chichewa|oc Occitan|pa Punjabi|pl Polish|ps Pashto|pt Portuguese|ro Romanian
-|ru Russian|rw Kinyarwanda|sd Sindhi|si Sinhala|sk Slovak|sl Slovenian|sm Samoan|sn Shona
-|so Somali|sq Albanian|sr Serbian|st Sesotho|su Sundanese|sv Swedish|sw Swahili|ta Tamil|te Telugu
-|tg Tajik|th Thai|tk Turkmen|tl Tagalog|tr Turkish|tt Tatar|ug Uyghur|uk Ukrainian|ur Urdu|uz Uzbek
-|vi Vietnamese|wo Wolof|xh Xhosa|yi Yiddish|yo Yoruba|zh Chinese|zu Zulu
-""".replace("\n", "").split("|")
-)

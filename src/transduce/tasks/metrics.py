@@ -14,7 +14,7 @@ from transduce.tasks.base import Metric, MetricScore
 class Bleu(Metric):
     """BLEU from 0 to 100 by sacreBLEU, cased, one reference a sentence.
 
-    For Japanese, Chinese and Korean name the tokenizer: `ja-mecab`, `zh`, `ko-mecab`, or `char`.
+    `tasks/tokenization.py` chooses the tokenizer that suits a text.
     """
 
     name: ClassVar[str] = "BLEU"
@@ -22,16 +22,26 @@ class Bleu(Metric):
 
     def compute(self, hypotheses: Sequence[str], references: Sequence[str]) -> tuple[float, str]:
         """Return sacreBLEU's score and signature."""
-        metric = sacrebleu_bleu(self.tokenize)
-        score = metric.corpus_score(hypotheses, [references]).score
-        return score, str(metric.get_signature())
+        score = bleu(hypotheses, references, tokenize=self.tokenize)
+        return score.score, score.signature
 
 
 def bleu(
-    hypotheses: Sequence[str], references: Sequence[str], *, tokenize: str = "13a"
+    hypotheses: Sequence[str],
+    references: Sequence[str],
+    *others: Sequence[str],
+    tokenize: str = "13a",
 ) -> MetricScore:
-    """Score whole texts by BLEU."""
-    return Bleu(tokenize).score(hypotheses, references)
+    """Score whole texts by BLEU, with one reference for each sentence or several."""
+    for texts in (references, *others):
+        if len(hypotheses) != len(texts) or not texts:
+            raise InputError(
+                f"{len(hypotheses):,} translations but {len(texts):,} references: "
+                "BLEU needs one reference for each, and at least one"
+            )
+    metric = sacrebleu_bleu(tokenize)
+    score = metric.corpus_score(hypotheses, [references, *others]).score
+    return MetricScore(Bleu.name, score, str(metric.get_signature()))
 
 
 def sacrebleu_bleu(tokenize: str) -> BLEU:
@@ -43,6 +53,7 @@ def sacrebleu_bleu(tokenize: str) -> BLEU:
     try:
         # Force: otherwise it warns, past our own display, of text that looks tokenized.
         return BLEU(tokenize=tokenize, force=True)
-    except (RuntimeError, ImportError, OSError) as lacking:  # a package or a download
+    except (RuntimeError, ImportError, OSError, AssertionError) as lacking:
+        # A package, its dictionary, or a download.
         reason = " ".join(str(lacking).split())
         raise InputError(f"the tokenizer {tokenize} cannot be used: {reason}") from lacking

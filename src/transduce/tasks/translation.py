@@ -8,9 +8,7 @@ from transduce.search.hypothesis import Hypothesis
 from transduce.tasks.base import Metric, Task
 from transduce.tasks.degenerate import Fault, fault_of
 from transduce.tasks.metrics import Bleu
-
-UNSPACED_WORD_CHARS = 12
-"""Where "words" between spaces are longer than this on average, the script has no spaces."""
+from transduce.tasks.tokenization import choose_tokenization
 
 
 @dataclass(frozen=True)
@@ -30,9 +28,7 @@ class TranslationTask(Task):
 
     def metric(self, references: Sequence[str]) -> Metric:
         """Return BLEU; of characters where the script has no spaces between words."""
-        words = " ".join(references).split()
-        has_spaces = sum(map(len, words)) <= UNSPACED_WORD_CHARS * len(words)
-        return Bleu("13a" if has_spaces else "char")
+        return Bleu(choose_tokenization(references).bleu)
 
     def fault_of(self, hypothesis: Hypothesis, src_ids: Sequence[int]) -> Fault | None:
         """Return whether the hypothesis is empty, repeats itself, or does not end."""

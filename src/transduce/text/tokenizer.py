@@ -57,7 +57,8 @@ class Tokenizer:
             raise InputError("not a vocabulary of transduce: source and target differ in entries")
         self._backend = backend
         self._target = target
-        self._is_pretokenized = isinstance(backend.model, models.WordLevel)
+        self.is_pretokenized = isinstance(backend.model, models.WordLevel)  # spaces separate pieces
+        self.is_byte_level = isinstance(backend.decoder, decoders.ByteLevel)  # letters are bytes
 
     @classmethod
     def learn(
@@ -138,6 +139,11 @@ class Tokenizer:
         backend = self._target or self._backend
         return [encoding.ids for encoding in backend.encode_batch_fast(texts)]
 
+    def normalised_target(self, text: str) -> str:
+        """Return a target text in the form that is encoded: normalised, as was asked for."""
+        normalizer = (self._target or self._backend).normalizer
+        return text if normalizer is None else str(normalizer.normalize_str(text))
+
     def decode_batch(self, ids: Iterable[Sequence[int]]) -> list[str]:
         """Decode target ids to texts; PAD, BOS and EOS are skipped."""
         skipped = (PAD_ID, BOS_ID, EOS_ID)
@@ -148,7 +154,7 @@ class Tokenizer:
 
     def as_decoded(self, text: str) -> str:
         """Return a target text as decoding writes it: words cut with `@@ ` are joined."""
-        return _joined(text) if self._is_pretokenized else text
+        return _joined(text) if self.is_pretokenized else text
 
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """Return the pieces of ids, as the vocabulary writes them."""

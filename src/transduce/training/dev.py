@@ -44,6 +44,9 @@ class DevScore:
 OnTranslated = Callable[[Sequence[Pair], DevScore], None]
 """Called with each scored development set, for displays that show translations."""
 
+OnProgress = Callable[[int, int], None]
+"""Called with the number of sentences translated so far, and of all."""
+
 
 class DevScorer:
     """Translates a development set as every user of the model would, but greedily, and scores it.
@@ -84,7 +87,11 @@ class DevScorer:
         self._window = 64 if torch.device(device).type == "cpu" else 4096
 
     def __call__(
-        self, model: TrainedModel[State], *, stopped: Callable[[], bool] = lambda: False
+        self,
+        model: TrainedModel[State],
+        *,
+        stopped: Callable[[], bool] = lambda: False,
+        on_progress: OnProgress = lambda _done, _total: None,
     ) -> DevScore | None:
         """Score a model; None if `stopped` returned True before the end."""
         sources = [self._pairs[place].src for place in self._order]
@@ -94,8 +101,10 @@ class DevScorer:
                 sources, self._options, window=self._window
             )
             for number, place in enumerate(self._order):
-                if number % self._window == 0 and stopped():
-                    return None
+                if number % self._window == 0:
+                    if stopped():
+                        return None
+                    on_progress(number, len(sources))
                 hypotheses[place] = next(translations).text
         return DevScore(self._metric.score(hypotheses, self._references), tuple(hypotheses))
 
@@ -108,6 +117,7 @@ def make_evaluate(
     sentences: int,
     stopped: Callable[[], bool],
     on_translated: OnTranslated = lambda _pairs, _score: None,
+    on_progress: OnProgress = lambda _done, _total: None,
 ) -> Evaluate:
     """Return a function that scores models on that many sentences of a run's development set.
 
@@ -129,7 +139,7 @@ def make_evaluate(
 
     def evaluate(model: Seq2Seq) -> MetricScore | None:
         with machine.uncompiled():
-            score = scorer(model, stopped=stopped)
+            score = scorer(model, stopped=stopped, on_progress=on_progress)
         if score is None:
             return None
         on_translated(pairs, score)

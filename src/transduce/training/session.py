@@ -17,6 +17,7 @@ from transduce.errors import InputError, TransduceError
 from transduce.models.base import Seq2Seq
 from transduce.training.dev import Evaluate
 from transduce.training.distributed import Processes
+from transduce.training.progress import Status
 from transduce.training.run.average import MovingAverage
 from transduce.training.run.checkpoint import Checkpoint, Checkpoints, Progress
 from transduce.training.run.events import (
@@ -32,6 +33,7 @@ from transduce.training.run.events import (
     Warned,
 )
 from transduce.training.run.scores import Scores
+from transduce.training.score_schedule import ScoreSchedule
 from transduce.training.step.machine import Machine
 from transduce.training.step.optimiser import moments, overwrite
 from transduce.training.step.schedule import Spent, learning_rate, share_spent
@@ -64,6 +66,7 @@ class Setup:
     tell: Tell
     evaluate: Evaluate
     stopped: Callable[[], bool]  # whether the run was asked to stop
+    status: Status = field(default_factory=Status)  # tells what it does between steps
 
 
 @dataclass
@@ -92,6 +95,7 @@ class TrainingSession:
         self._saved_at = self._began = time.monotonic()
         self._seconds_before = 0.0
         self._skipped_batches: list[str] = []
+        self._schedule = ScoreSchedule(setup.config)
         self.is_interrupted = False  # while it was scoring
 
     def resume(self) -> None:
@@ -169,8 +173,7 @@ class TrainingSession:
 
     def is_due(self) -> bool:
         """Whether the run scores and keeps its weights at this step."""
-        step = self.progress.step
-        return step > 0 and step % self._config.run.checkpoint_steps == 0
+        return self._schedule.is_due(self.progress.step)
 
     def ending(self) -> str | None:
         """Return which budget is spent, or None."""
@@ -287,13 +290,15 @@ class TrainingSession:
 
     def score(self) -> None:
         """Score the development set, and add the scores to the checkpoint of this step."""
-        setup = self._setup
-        loss = self.train_step.dev_loss(setup.dev_batches, setup.processes)
-        metric = setup.evaluate(setup.model) if setup.processes.is_first else None
+        setup, began = self._setup, time.monotonic()
+        with setup.status("scoring"):
+            loss = self.train_step.dev_loss(setup.dev_batches, setup.processes)
+            metric = setup.evaluate(setup.model) if setup.processes.is_first else None
         self._unreported = _Unreported()
         self.is_interrupted = setup.processes.broadcast(setup.stopped())
         if self.is_interrupted:
             return  # perhaps before all was translated: the next session scores first
+        self._schedule.record(setup.processes.broadcast(time.monotonic() - began))
         found = setup.processes.broadcast(asdict(Scores(loss, metric)))
         scores = Scores.from_json(found)
         best = setup.checkpoints.criterion.is_better(scores, self.progress.best)

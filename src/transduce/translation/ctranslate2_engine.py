@@ -27,7 +27,8 @@ from transduce.export.ctranslate2 import (
     write_ctranslate2,
 )
 from transduce.models.base import Seq2Seq
-from transduce.models.folder import load_model, load_settings, load_tokenizer
+from transduce.models.folder import load_model, load_settings, load_tokenizer, read_model
+from transduce.models.model_files import find_model
 from transduce.search.hypothesis import Hypothesis
 from transduce.tasks.base import Task
 from transduce.text.special_ids import EOS_ID
@@ -61,8 +62,10 @@ class CTranslate2Engine(Engine):
             raise InputError(f"CTranslate2 computes on cpu or cuda, not on {device.type}")
         if precision not in COMPUTE_TYPES:
             raise InputError(f"precision={precision!r}: use one of {', '.join(COMPUTE_TYPES)}")
+        has_torch_weights = not is_exported(folder)
+        library("use the engine torch" if has_torch_weights else "use the model it was made from")
         with ExitStack() as stack:
-            if is_exported(folder):
+            if not has_torch_weights:
                 config = load_settings(folder)
                 tokenizer = load_tokenizer(folder, config)
                 converted, compute_type = folder, "default"
@@ -74,6 +77,8 @@ class CTranslate2Engine(Engine):
                     raise InputError(f"{folder}: {reason}; use the engine torch")
                 loaded = load_model(folder)
                 config, tokenizer = loaded.config, loaded.tokenizer
+                if loaded.files is not None:
+                    folder = loaded.files.weights.parent  # a run may have better weights later
                 converted = Path(stack.enter_context(tempfile.TemporaryDirectory()))
                 compute_type = COMPUTE_TYPES[precision]
                 write_ctranslate2(loaded, converted)
@@ -93,7 +98,7 @@ class CTranslate2Engine(Engine):
                 f"{self.folder} was exported to CTranslate2, which cannot show attention: use the "
                 "model folder that was exported"
             )
-        return load_model(self.folder, device=self.device).model
+        return read_model(find_model(self.folder), device=self.device).model
 
     @cached_property
     def _names(self) -> list[str]:

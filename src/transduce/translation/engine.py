@@ -37,6 +37,7 @@ class EncodedSentence:
     number: int  # part of the seed of its sample
     prefix: list[int]  # how its translation must begin
     text: str = ""
+    prefix_text: str = ""  # the prefix as text: its last word may be unfinished; "": it is not
 
 
 @dataclass(frozen=True)

@@ -20,7 +20,10 @@ class InputLine:
 
 
 def numbered(sources: Iterable[str], prefixes: Iterable[str] | None) -> Iterator[InputLine]:
-    """Pair texts with the prefixes of their translations; raise on anything that is not text."""
+    """Pair texts with the prefixes of their translations; raise on anything that is not text.
+
+    There is one prefix for each text; `itertools.repeat` gives all of them the same.
+    """
     given = repeat("") if prefixes is None else iter(prefixes)
     count = 0
     for number, source in enumerate(sources):
@@ -31,7 +34,8 @@ def numbered(sources: Iterable[str], prefixes: Iterable[str] | None) -> Iterator
             _check(text, f"line {number + 1:,}")
         count += 1
         yield InputLine(number, source, prefix)
-    if prefixes is not None and next(given, None) is not None:
+    is_endless = prefixes is None or isinstance(prefixes, repeat)
+    if not is_endless and next(given, None) is not None:
         raise InputError(f"there are more prefixes than lines ({count:,}): give one for every line")
 
 
@@ -47,6 +51,16 @@ def windows(lines: Iterable[InputLine], *, most: int) -> Iterator[list[InputLine
             window, characters = [], 0
     if window:
         yield window
+
+
+def count_in_whole_windows(lines: Iterable[InputLine], done: int, *, most: int) -> int:
+    """Count the lines of those windows whose lines are all among the first `done`."""
+    count = 0
+    for window in windows(lines, most=most):
+        if count + len(window) > done:
+            break
+        count += len(window)
+    return count
 
 
 def check_length(text: str, place: str) -> None:

@@ -12,6 +12,7 @@ from transduce.errors import InputError
 from transduce.export.ctranslate2 import is_exported, is_installed, refusal
 from transduce.hardware.devices import choose_device
 from transduce.models.folder import TOKENIZER, load_model, load_settings
+from transduce.models.model_files import settings_folder
 from transduce.search.ensemble import Ensemble
 from transduce.tasks.base import Task
 from transduce.tasks.registry import find_task
@@ -32,7 +33,9 @@ def load(
 ) -> Translator:
     """Load a model for translation.
 
-    path_or_paths: a model folder, or several with the same vocabulary for an ensemble.
+    path_or_paths: a model folder, or several with the same vocabulary for an ensemble. A run that
+        is not over will do, whose best weights so far are taken, and so will one of its
+        checkpoints; the log says which weights these are.
     device: cpu, cuda, cuda:N or mps; auto takes a GPU if there is one.
     precision: float32; bf16, which is faster on GPUs; int8 with CTranslate2.
     engine: torch, ctranslate2 or auto. auto takes CTranslate2 on the CPU if it is installed and can
@@ -108,11 +111,10 @@ def _load_ctranslate2(
 
 
 def _check_same_vocabulary(one: Path, other: Path) -> None:
-    entries = [
-        json.loads((folder / TOKENIZER).read_text(encoding="utf-8")) for folder in (one, other)
-    ]
+    files = [settings_folder(folder) / TOKENIZER for folder in (one, other)]
+    entries = [json.loads(file.read_text(encoding="utf-8")) for file in files]
     if entries[0] != entries[1]:
         raise InputError(
-            f"{other / TOKENIZER} differs from {one / TOKENIZER}: the models of an ensemble must "
+            f"{files[1]} differs from {files[0]}: the models of an ensemble must "
             "share one vocabulary"
         )

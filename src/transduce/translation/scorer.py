@@ -18,6 +18,7 @@ from transduce.models.folder import LoadedModel, load_model
 from transduce.search.forced import forced_scores
 from transduce.tasks.registry import find_task
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID
+from transduce.text.spelling import readable_tokens, spells_bytes
 from transduce.translation.batches import batches_by_length
 
 WINDOW_PAIRS = 4000
@@ -34,6 +35,7 @@ class PairScore:
 
     pieces: tuple[str, ...]  # as the vocabulary writes them, EOS included
     log_probs: tuple[float, ...]
+    texts: tuple[str, ...] = ()  # of the pieces, spaces included (`readable_tokens`)
 
     @property
     def total(self) -> float:
@@ -57,8 +59,9 @@ def score(
     """Score existing translations with a model; return a `PairScore` for each line, as a stream.
 
     model: a model folder, or a model that is already loaded, which stays on its device.
-    src, tgt: source text and its translations, line by line; or in `src` alone a .tsv or .jsonl.
-    fields: the names of the two fields of a .jsonl, separated by a comma.
+    src, tgt: source text and its translations, line by line; or in `src` alone a file with both
+        sides: .tsv, .csv, .jsonl or .tmx.
+    fields: the two columns, fields or languages of such a file, separated by a comma.
     device: cpu, cuda, cuda:N or mps; auto takes a GPU if there is one.
 
     All lines are read and checked before the first is scored: a missing file, unequal numbers of
@@ -98,6 +101,7 @@ class Scorer:
         """Compute at most `max_tokens` padded tokens of either side at once, or one pair."""
         self._loaded = loaded
         self._task = find_task(loaded.config.data.task)
+        self._are_bytes = spells_bytes(loaded.tokenizer)
         self._device = next(loaded.model.parameters()).device
         self._max_tokens = max(1, min(max_tokens, MAX_LOGITS // loaded.config.model.vocab_size))
 
@@ -152,11 +156,14 @@ class Scorer:
         with on_device(self._device):
             forced = forced_scores(self._loaded.model, src, tgt_in, tgt_out)
         return [
-            PairScore(
-                tuple(self._loaded.tokenizer.tokens(row.tgt)), tuple(log_probs[: len(row.tgt)])
-            )
+            self._pair_score(row.tgt, log_probs[: len(row.tgt)])
             for row, log_probs in zip(rows, forced.tokens.tolist(), strict=True)
         ]
+
+    def _pair_score(self, tgt: list[int], log_probs: list[float]) -> PairScore:
+        pieces = self._loaded.tokenizer.tokens(tgt)
+        texts = readable_tokens(pieces, are_bytes=self._are_bytes)
+        return PairScore(tuple(pieces), tuple(log_probs), tuple(texts))
 
     def _padded(self, rows: list[list[int]]) -> Tensor:
         tensors = [torch.tensor(row) for row in rows]

@@ -15,11 +15,12 @@ from transduce.errors import InputError
 from transduce.hardware.devices import on_device
 from transduce.models.base import Searchable, Seq2Seq
 from transduce.search.beam import Beam, beam_search
-from transduce.search.constraint import AllOf, Constraint, PrefixConstraint
+from transduce.search.constraint import AllOf, Constraint, PrefixConstraint, TextConstraint
 from transduce.search.ensemble import Ensemble
 from transduce.search.hypothesis import Hypothesis
 from transduce.search.recorded import RecordedBeamSearch
 from transduce.search.sample import sample
+from transduce.text.open_prefix import OpenPrefix, TokenTexts
 from transduce.text.special_ids import EOS_ID, PAD_ID
 from transduce.text.tokenizer import Tokenizer
 from transduce.translation.batches import batches_by_length
@@ -133,11 +134,39 @@ class TorchEngine(Engine):
             hypotheses=hypotheses,
             device=self.device,
         )
-        if not any(sentence.prefix for sentence in batch):
-            return of_task
-        prefix = _padded([sentence.prefix for sentence in batch]).to(self.device)  # [B, P]
-        given = PrefixConstraint(prefix, len(self.tokenizer))
-        return given if of_task is None else AllOf((of_task, given))
+        given = self._prefix_constraint(batch, hypotheses=hypotheses)
+        both = [constraint for constraint in (of_task, given) if constraint is not None]
+        return AllOf(tuple(both)) if len(both) > 1 else next(iter(both), None)
+
+    def _prefix_constraint(
+        self, batch: list[EncodedSentence], *, hypotheses: int
+    ) -> Constraint | None:
+        """Return the constraint to the given prefixes, of which the last word is given as text."""
+        opened = [
+            self._token_texts.opened(s.prefix_text) if s.prefix_text else OpenPrefix(s.prefix)
+            for s in batch
+        ]
+        constraints: list[Constraint] = []
+        if any(prefix.ids for prefix in opened):
+            ids = _padded([prefix.ids for prefix in opened]).to(self.device)  # [B, P]
+            constraints.append(PrefixConstraint(ids, len(self.tokenizer)))
+        if any(prefix.ending for prefix in opened):
+            endings = [self._token_texts.continuations(prefix.ending) or [] for prefix in opened]
+            constraints.append(
+                TextConstraint.of(
+                    endings,
+                    [len(prefix.ids) for prefix in opened],
+                    ranks=self._token_texts.ranks,
+                    sizes=self._token_texts.sizes,
+                    hypotheses=hypotheses,
+                    device=self.device,
+                )
+            )
+        return AllOf(tuple(constraints)) if len(constraints) > 1 else next(iter(constraints), None)
+
+    @cached_property
+    def _token_texts(self) -> TokenTexts:
+        return TokenTexts(self.tokenizer)
 
     @cached_property
     def _is_recorded(self) -> bool:

@@ -6,7 +6,7 @@ similar length are translated together; a sentence gets the same translation alo
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
+from itertools import chain, islice
 from typing import Any
 
 import torch
@@ -30,7 +30,12 @@ from transduce.translation.engine import (
     log_probability,
     penalty,
 )
-from transduce.translation.lines import InputLine, numbered, windows
+from transduce.translation.lines import (
+    InputLine,
+    count_in_whole_windows,
+    numbered,
+    windows,
+)
 from transduce.translation.options import DEFAULT_OPTIONS, Alternative, Options, Translation
 from transduce.translation.torch_engine import TorchEngine
 
@@ -96,20 +101,41 @@ class Translator:
         *,
         prefixes: Iterable[str] | None = None,
         window: int | None = None,
+        start: int = 0,
     ) -> Iterator[Translation]:
         """Translate lines as they arrive, in bounded memory, and yield the results in order.
 
         `window` lines are read before they are translated together; by default 512 on the CPU and
-        8,192 on a GPU.
+        8,192 on a GPU. The first `start` lines are skipped, but counted; where `start` is the end
+        of a window, the others get the same translations, bit for bit, as without it.
         """
         if isinstance(lines, str) or isinstance(prefixes, str):
             raise InputError("got one text instead of several: put it into a list")
         if options.attention:
             self._engine.attention_model()  # raises if there is no attention to show
+        most = self._most_lines(window)
+        rest = islice(numbered(lines, prefixes), start, None)
+        return self._in_turn(windows(rest, most=most), options)
+
+    def count_in_whole_windows(
+        self,
+        lines: Iterable[str],
+        done: int,
+        *,
+        prefixes: Iterable[str] | None = None,
+        window: int | None = None,
+    ) -> int:
+        """Count the lines that need no translation if the first `done` have theirs.
+
+        These are the lines of whole windows, so that `stream` may start after them.
+        """
+        most = self._most_lines(window)
+        return count_in_whole_windows(numbered(lines, prefixes), done, most=most)
+
+    def _most_lines(self, window: int | None) -> int:
         if window is not None and window < 1:
             raise InputError(f"a window of {window} lines: use 1 or more")
-        most = window or (512 if self.device.type == "cpu" else 8192)
-        return self._in_turn(windows(numbered(lines, prefixes), most=most), options)
+        return window or (512 if self.device.type == "cpu" else 8192)
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of each text."""
@@ -162,7 +188,7 @@ class Translator:
         split = [split_sentences(text) if by_sentence else [text] if text else [] for text in texts]
         ids = iter(self._tokenizer.encode_batch(list(chain.from_iterable(split))))
         encoded = []
-        for line, parts, prefix in zip(lines, split, prefixes, strict=True):
+        for line, parts, prefix, text in zip(lines, split, prefixes, given, strict=True):
             if self._max_positions is not None and len(prefix) >= self._max_positions:
                 raise InputError(
                     f"line {line.number + 1:,}: a prefix of {len(prefix):,} tokens, but the model "
@@ -171,7 +197,11 @@ class Translator:
             pieces, rows = self._short_enough(line, parts, [next(ids) for _ in parts])
             found = [
                 EncodedSentence(
-                    row, line.number + NEXT_PIECE * place, [] if place else prefix, piece.text
+                    row,
+                    line.number + NEXT_PIECE * place,
+                    [] if place else prefix,
+                    piece.text,
+                    "" if place else _with_last_space(text, like=line.prefix),
                 )
                 for place, (row, piece) in enumerate(zip(rows, pieces, strict=True))
             ]
@@ -237,6 +267,11 @@ def _joined(
         _joint_note([found for found, _ in results], is_cut=line.is_cut),
         all(found.hypotheses[0].is_finished for found, _ in results),
     )
+
+
+def _with_last_space(text: str, *, like: str) -> str:
+    """Add one space if a text had space at its end: then its last word is complete."""
+    return f"{text} " if text and like[-1].isspace() else text
 
 
 def _joint_score(hypotheses: list[Hypothesis], alpha: float) -> float:

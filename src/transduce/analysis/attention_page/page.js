@@ -20,7 +20,14 @@ const COLOURS = {
   light: ["#2f6db3", "#c05f1c", "#33834f", "#c13a4c", "#7a55b3", "#866436", "#15808f", "#b44a88"],
   dark: ["#7cb0ee", "#f0a066", "#7fcb98", "#f28d96", "#bba0f2", "#d3b482", "#5fc8d6", "#ee98c7"],
 };
-const FONT = 'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans", sans-serif';
+const EAST_ASIAN = { // Chinese, Japanese and Korean share characters but not their shapes
+  ja: '"Hiragino Sans", "Yu Gothic", "Noto Sans CJK JP"',
+  ko: '"Apple SD Gothic Neo", "Malgun Gothic", "Noto Sans CJK KR"',
+  zh: '"PingFang SC", "Microsoft YaHei", "Noto Sans CJK SC"',
+};
+const FONT = [
+  'system-ui, -apple-system, "Segoe UI", Roboto, "Noto Sans"', EAST_ASIAN[document.getElementById("picture").lang], "sans-serif",
+].filter(Boolean).join(", ");
 const FAINTEST = 0.01; // the smallest share that is drawn when a word is chosen
 const EDGE = 24; // margin around a saved picture
 const SVG = "http://www.w3.org/2000/svg";

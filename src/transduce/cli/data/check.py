@@ -15,7 +15,8 @@ def check_corpus(
     src: Annotated[
         Path,
         typer.Argument(
-            metavar="SRC", help="Source text; or a .tsv or .jsonl with both sides, without TGT."
+            metavar="SRC",
+            help="Source text; or a .tsv, .csv, .jsonl or .tmx with both sides, without TGT.",
         ),
     ],
     tgt: Annotated[

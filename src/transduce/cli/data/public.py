@@ -5,6 +5,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from transduce.cli.terminal.completion import complete_corpus
+
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
@@ -40,7 +42,11 @@ def list_corpora() -> None:
 def get_corpus(
     name: Annotated[
         str,
-        typer.Argument(metavar="NAME", help="Name of a corpus; 'transduce data list' lists them."),
+        typer.Argument(
+            metavar="NAME",
+            help="Name of a corpus; 'transduce data list' lists them.",
+            autocompletion=complete_corpus,
+        ),
     ],
     to: Annotated[Path, typer.Option("--to", metavar="DIR", help="Folder for the files.")],
     mirror: Annotated[

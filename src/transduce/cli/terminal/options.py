@@ -5,16 +5,37 @@ from typing import Annotated
 
 import typer
 
-ModelArgument = Annotated[Path, typer.Argument(metavar="MODEL", help="A model folder.")]
+from transduce.cli.terminal.completion import (
+    complete_device,
+    complete_engine,
+    complete_precision,
+    complete_setting,
+)
+
+ModelArgument = Annotated[
+    Path,
+    typer.Argument(metavar="MODEL", help="A model folder, a run, or one of its checkpoints."),
+]
 DeviceOption = Annotated[
-    str, typer.Option(help="cpu, cuda, cuda:N or mps; auto: a GPU if there is one.")
+    str,
+    typer.Option(
+        help="cpu, cuda, cuda:N or mps; auto: a GPU if there is one.",
+        autocompletion=complete_device,
+    ),
 ]
 PrecisionOption = Annotated[
-    str, typer.Option(help="float32; bf16, faster on GPUs; int8, with ctranslate2.")
+    str,
+    typer.Option(
+        help="float32; bf16, faster on GPUs; int8, with ctranslate2.",
+        autocompletion=complete_precision,
+    ),
 ]
 EngineOption = Annotated[
     str | None,
-    typer.Option(help="torch, ctranslate2 or auto; by default the one MODEL was made for."),
+    typer.Option(
+        help="torch, ctranslate2 or auto; by default the one MODEL was made for.",
+        autocompletion=complete_engine,
+    ),
 ]
 BeamOption = Annotated[
     int, typer.Option(help="Hypotheses kept per sentence (§6.1); 1 is greedy search.")
@@ -24,11 +45,18 @@ AlphaOption = Annotated[
 ]
 FieldsOption = Annotated[
     str,
-    typer.Option("--fields", metavar="SRC,TGT", help="Names of the two fields of a .jsonl."),
+    typer.Option(
+        "--fields",
+        metavar="SRC,TGT",
+        help="Columns of .tsv and .csv by name or number, fields of .jsonl, languages of .tmx.",
+    ),
 ]
 SetOption = Annotated[
     list[str] | None,
     typer.Option(
-        "--set", metavar="NAME=VALUE", help="Change a setting, such as model.d_model=256."
+        "--set",
+        metavar="NAME=VALUE",
+        help="Change a setting, such as model.d_model=256.",
+        autocompletion=complete_setting,
     ),
 ]

@@ -1,54 +1,96 @@
 """Input lines: of files, one after the other, or of standard input as they arrive."""
 
+import shutil
 import sys
+import tempfile
 from bisect import bisect_right
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from transduce.data.corpus import MAX_LINE_BYTES, read_lines
+from transduce.data.corpus import (
+    DEFAULT_FIELDS,
+    STANDARD_INPUT,
+    field_names,
+    format_of,
+    read_lines,
+    read_side,
+)
+from transduce.data.formats.lines import MAX_LINE_BYTES
 from transduce.errors import InputError
+from transduce.files.errors import reporting_read_errors
+
+LINE_BY_LINE = ("text", "jsonl")
+"""Formats whose records are lines."""
 
 
 class TextInput:
-    """The lines of files as one stream; without files, those of standard input."""
+    """The lines of files as one stream; without files, those of standard input.
 
-    def __init__(self, files: Sequence[Path]) -> None:
-        for path in files:
-            if not path.exists():
+    Of a file with both sides, these are the source side's, one for each record.
+    """
+
+    def __init__(self, files: Sequence[Path], *, fields: str = DEFAULT_FIELDS) -> None:
+        self._files = list(files) or [STANDARD_INPUT]
+        self.fields = fields
+        field_names(fields)
+        for path in self._files:
+            if path != STANDARD_INPUT and not path.exists():
                 raise InputError(f"cannot read {path}: No such file or directory")
-        self._files = list(files)
+        if self._files.count(STANDARD_INPUT) > 1:
+            raise InputError("standard input (-) can be read only once: name it once")
+        if fields != DEFAULT_FIELDS and all(format_of(path) == "text" for path in self._files):
+            raise InputError(
+                "--fields is for files with several: name a .tsv, .csv, .jsonl or .tmx"
+            )
         self._starts: list[int] = []  # of each file, the number of its first line
 
     @property
     def can_be_read_twice(self) -> bool:
         """Whether the input is files, not standard input or another pipe."""
-        return bool(self._files) and all(path.is_file() for path in self._files)
+        return all(path.is_file() for path in self.files)
+
+    @property
+    def files(self) -> list[Path]:
+        """The files in order; standard input is `-`."""
+        return list(self._files)
 
     @property
     def is_interactive(self) -> bool:
         """Whether lines are typed on a terminal, so that each is answered at once."""
-        return not self._files and sys.stdin is not None and sys.stdin.isatty()
+        is_typed = self._files == [STANDARD_INPUT] and sys.stdin is not None
+        return is_typed and sys.stdin.isatty()
 
     def __iter__(self) -> Iterator[str]:
-        if not self._files:
-            if sys.stdin is None:
-                raise InputError("standard input is closed: name a file")
-            yield from read_stream(sys.stdin.buffer, "standard input")
         self._starts = []
         number = 0
         for path in self._files:
             self._starts.append(number)
-            for line in read_lines(path):
+            for line in self._lines(path):
                 number += 1
                 yield line
 
+    def _lines(self, path: Path) -> Iterator[str]:
+        if path != STANDARD_INPUT:
+            return read_side(path, "src", fields=self.fields)
+        return read_stream(_standard_input(), "standard input")
+
     def location(self, number: int) -> str:
         """Return file and line of a line that was read, numbered from 0 over all files."""
-        if len(self._files) < 2:
-            return f"line {number + 1:,}"
         file = bisect_right(self._starts, number) - 1
-        return f"{self._files[file]} line {number - self._starts[file] + 1:,}"
+        path = self._files[file]
+        what = "line" if format_of(path) in LINE_BY_LINE else "record"
+        place = f"{what} {number - self._starts[file] + 1:,}"
+        if len(self._files) < 2:
+            return place
+        return f"{'standard input' if path == STANDARD_INPUT else path} {place}"
+
+
+def text_of(path: Path) -> Iterator[str]:
+    """Stream the lines of a text file, or of standard input for `-`."""
+    is_piped = path == STANDARD_INPUT
+    return read_stream(_standard_input(), "standard input") if is_piped else read_lines(path)
 
 
 def read_stream(stream: BinaryIO, name: str) -> Iterator[str]:
@@ -68,3 +110,40 @@ def read_stream(stream: BinaryIO, name: str) -> Iterator[str]:
         if number == 1:
             text = text.removeprefix("\ufeff")
         yield text.removesuffix("\n").removesuffix("\r")
+
+
+@contextmanager
+def files_of_pipes() -> Iterator[Callable[[Path], Path]]:
+    """Give a function that returns a regular file for a path, to be read more than once.
+
+    Standard input, `-`, and other pipes are copied to a temporary file. Standard input may be
+    named once.
+    """
+    taken: list[Path] = []
+    with tempfile.TemporaryDirectory() as folder:
+
+        def file_of(path: Path) -> Path:
+            if path == STANDARD_INPUT:
+                if path in taken:
+                    raise InputError("standard input (-) can be read only once: name it once")
+                taken.append(path)
+                return _copied(_standard_input(), Path(folder) / "standard input")
+            if not path.exists() or path.is_file() or path.is_dir():
+                return path
+            taken.append(path)
+            with reporting_read_errors(path), path.open("rb") as stream:
+                return _copied(stream, Path(folder) / f"{len(taken)}-{path.name}")
+
+        yield file_of
+
+
+def _standard_input() -> BinaryIO:
+    if sys.stdin is None:
+        raise InputError("standard input is closed: name a file")
+    return sys.stdin.buffer
+
+
+def _copied(stream: BinaryIO, path: Path) -> Path:
+    with path.open("wb") as copy:
+        shutil.copyfileobj(stream, copy)
+    return path

@@ -2,10 +2,11 @@
 
 import itertools
 import math
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -33,6 +34,7 @@ Progress = Callable[[int, int], None]
 Clock = Callable[[], float]
 
 _FIRST_LINES_S = (1, 5, 15)  # soon after the start, so that the user sees that it works
+_FIRST_WORK_S = (5, 15)  # work that takes less time than this needs no line of its own
 _SAVED_SHOWN_S = 5
 
 
@@ -47,28 +49,50 @@ class Display:
         clock: Clock = time.monotonic,
     ) -> None:
         """Write to standard error by default; without a terminal, a line each `every_s` seconds."""
-        from rich.console import Console
         from rich.live import Live
 
         assert every_s > 0, every_s
-        self._console = console or Console(stderr=True)
+        self._stack = ExitStack()
+        # While live lines are shown, all that others write to the terminal is captured.
+        self._captures = console is None and sys.stderr is not None and sys.stderr.isatty()
+        self._console = console or self._own_console()
         self._every_s, self._clock = every_s, clock
         # Colours may be forced for a file, but a live line makes no sense in one.
-        self._moves = self._console.is_interactive and self._console.file.isatty()
+        self.moves = self._console.is_interactive and self._console.file.isatty()
         self._bottom: _Training | _Phase | None = None
         self._live = Live(
             console=self._console,
             get_renderable=self._draw_bottom,
             transient=True,
-            redirect_stdout=sys.stdout is not None and sys.stdout.isatty(),
+            redirect_stdout=False,
+            redirect_stderr=not self._captures,
         )
         self._training = _Training(clock)
         self._rhythm = _Rhythm(every_s, clock)
         self._unshown: Stepped | None = None
         self._signature = ""
+        self._work_rhythm = self._rhythm
+
+    def _own_console(self) -> "Console":
+        """Return a console on a copy of standard error, which stays when that is captured."""
+        from rich.console import Console
+
+        if not self._captures:
+            return Console(stderr=True)
+        number = sys.stderr.fileno()
+        copy = os.fdopen(os.dup(number), "w", encoding=sys.stderr.encoding, errors="replace")
+        self._stack.enter_context(copy)
+        if os.isatty(0):
+            return Console(file=copy)  # which asks standard input for the size of the terminal
+        columns, rows = os.get_terminal_size(number)
+        return Console(file=copy, width=columns or None, height=rows or None)
 
     def __enter__(self) -> Self:
-        if self._moves:
+        from transduce.cli.terminal.capture import capturing_output
+
+        if self.moves:
+            if self._captures:
+                self._stack.enter_context(capturing_output(self.say))
             self._live.start()
         return self
 
@@ -78,29 +102,33 @@ class Display:
         fault: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        self._live.stop()
-        self.show_last_step()
+        with self._stack:
+            self._live.stop()
+            self.show_last_step()
 
-    def say(self, text: str, *, style: str = "") -> None:
-        """Write a lasting line; its style is used only on a terminal."""
+    def say(self, text: str, *, style: str = "", wraps: bool = True) -> None:
+        """Write a lasting line; its style is used only on a terminal.
+
+        What is to be copied should not wrap at words: that would put line breaks into it.
+        """
         from rich.text import Text
 
         printable = "".join(c if c.isprintable() or c == "\n" else repr(c)[1:-1] for c in text)
-        line = Text(printable, style if self._moves else "")
-        self._console.print(line, soft_wrap=not self._moves)
+        line = Text(printable, style if self.moves else "")
+        self._console.print(line, soft_wrap=not (self.moves and wraps))
 
     @contextmanager
     def phase(self, name: str) -> Iterator[Progress]:
         """Show a piece of work by its name; yields a function to report its progress with."""
         before, phase = self._bottom, _Phase(name, self._clock)
         self._show_below(phase)
-        if not self._moves:
+        if not self.moves:
             self.say(name)
         rhythm = _Rhythm(self._every_s, self._clock)
 
         def progress(done: int, total: int) -> None:
             phase.done, phase.total = done, total
-            if not self._moves and done != total and rhythm.is_due():
+            if not self.moves and done != total and rhythm.is_due():
                 self.say(f"{name}: {phase.state()}")
 
         try:
@@ -108,6 +136,18 @@ class Display:
         finally:
             self._show_below(before)
         self.say(f"{name}: {phase.outcome()}")
+
+    def show_work(self, name: str, done: int, total: int, *, is_over: bool) -> None:
+        """Show what is done between steps: `done` of `total` sentences, 0 where unknown."""
+        if not self._training.is_at_work(name):
+            self._work_rhythm = _Rhythm(self._every_s, self._clock, first=_FIRST_WORK_S)
+        work = self._training.set_work(name, done, total)
+        if is_over:
+            self._training.end_work()
+        if self._live.is_started:
+            self._live.refresh()
+        elif not is_over and self._work_rhythm.is_due():
+            self.say(f"{name}: {work.state()}" if total else name)
 
     def show_last_step(self) -> None:
         """Write the newest numbers as a lasting line: a run may end at any moment."""
@@ -130,13 +170,13 @@ class Display:
             case Finished():
                 self.show_last_step()
                 self._show_below(None)
-        if not (self._moves and isinstance(event, Saved)):
+        if not (self.moves and isinstance(event, Saved)):
             for line in lines(event):
                 self.say(line, style=_style(event))
 
     def _show_step(self, event: Stepped) -> None:
         self._unshown = event
-        if not self._moves and self._rhythm.is_due():
+        if not self.moves and self._rhythm.is_due():
             self.show_last_step()
 
     def _show_below(self, bottom: "_Training | _Phase | None") -> None:
@@ -220,9 +260,11 @@ def perplexity(value: float) -> str:
 class _Rhythm:
     """Decides when the next plain line is due: soon at first, then at even intervals."""
 
-    def __init__(self, every_s: float, clock: Clock) -> None:
-        first = (moment for moment in _FIRST_LINES_S if moment < every_s)
-        self._moments = itertools.chain(first, itertools.count(every_s, every_s))
+    def __init__(
+        self, every_s: float, clock: Clock, *, first: tuple[int, ...] = _FIRST_LINES_S
+    ) -> None:
+        early = (moment for moment in first if moment < every_s)
+        self._moments = itertools.chain(early, itertools.count(every_s, every_s))
         self._clock, self._began = clock, clock()
         self._next = next(self._moments)
 
@@ -236,18 +278,21 @@ class _Rhythm:
 
 @dataclass
 class _Phase:
-    """A piece of work before the training."""
+    """A piece of work before the training, or between its steps."""
 
     name: str
     clock: Clock
     done: int = 0
     total: int = 0
+    unit: str = ""
     began: float = field(init=False)
 
     def __post_init__(self) -> None:
         self.began = self.clock()
 
     def state(self) -> str:
+        if self.unit and self.total:
+            return f"{self.done:,} of {self.total:,} {self.unit}"
         share = self.done / max(self.total, 1)
         return f"{share:.0%} of {self.total:,}" if self.total else f"{self.done:,}"
 
@@ -256,7 +301,7 @@ class _Phase:
         return f"{self.done:,} in {took}" if self.done else f"done in {took}"
 
     def draw(self) -> "RenderableType":
-        state = self.state() if self.done else ""
+        state = self.state() if self.done or (self.unit and self.total) else ""
         share = self.done / self.total if self.total else None
         return _bar(f"{self.name}  ", share, f"  {state}  {duration(self.clock() - self.began)}")
 
@@ -274,6 +319,19 @@ class _Training:
         self._step: Stepped | None = None
         self._score: Scored | None = None
         self._saved_at = float("-inf")
+        self._work: _Phase | None = None  # between steps
+
+    def is_at_work(self, name: str) -> bool:
+        return self._work is not None and self._work.name == name
+
+    def set_work(self, name: str, done: int, total: int) -> _Phase:
+        if self._work is None or self._work.name != name:
+            self._work = _Phase(name, self._clock, unit="sentences")
+        self._work.done, self._work.total = done, total
+        return self._work
+
+    def end_work(self) -> None:
+        self._work = None
 
     def note(self, event: Event) -> None:
         match event:
@@ -308,6 +366,8 @@ class _Training:
         share = self._step.share_done if self._step else 0.0
         parts = [f"{share:.1%}" if share else "", self._elapsed(), self._left(), self._dev()]
         bar = _bar("", share or None, "".join(f"  {part}" for part in parts if part))
+        if self._work is not None:
+            return Group(bar, self._work.draw())
         numbers = (
             f"{_numbers(self._step)} tokens/s" if self._step else "waiting for the first steps"
         )

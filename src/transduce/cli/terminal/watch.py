@@ -16,23 +16,26 @@ if TYPE_CHECKING:
 
     from transduce.cli.terminal.train_display import Display
     from transduce.config.schema import Config
+    from transduce.training.data_summary import DataSummary
     from transduce.training.distributed import ProcessRank
     from transduce.training.loop import TrainingOutcome
-    from transduce.training.progress import Preparing, Settled, Translated
+    from transduce.training.progress import Preparing, Settled, Translated, Working
     from transduce.training.run.events import Event
 
-    OnTranslated = Callable[[Display, Translated], None]
-    AnyEvent = Event | Preparing | Settled | Translated
+    AnyEvent = Event | Preparing | Settled | Working | Translated
 
 CURVES_EVERY_S = 60
+SAMPLES_EVERY_S = 60
+"""In a file, held-out sentences and their translations are written at most this often."""
+MANY_DROPPED = 0.1
+"""The share of dropped pairs from which on a user should look at some."""
 
 
 @contextmanager
-def watching(on_translated: "OnTranslated | None" = None) -> "Iterator[Watch]":
+def watching() -> "Iterator[Watch]":
     """Show a training run, and treat Ctrl-C as a request to stop.
 
-    `on_translated` may show translations of the development set at each score. If a signal was
-    caught, the command ends with its exit code.
+    If a signal was caught, the command ends with its exit code.
     """
     from transduce.cli.terminal.train_display import Display
     from transduce.hardware.allocator import keep_freed_memory
@@ -44,7 +47,7 @@ def watching(on_translated: "OnTranslated | None" = None) -> "Iterator[Watch]":
     process = _process_rank()
     with ExitStack() as stack:
         display = stack.enter_context(Display()) if process.rank == 0 else None
-        watch = Watch(display, stack, process, on_translated)
+        watch = Watch(display, stack, process)
         yield watch
     if watch.caught:
         raise typer.Exit(128 + watch.caught)
@@ -69,19 +72,16 @@ class Watch:
     ends it at once. Signals that the process was started to ignore, as with `nohup`, stay ignored.
     """
 
-    def __init__(
-        self,
-        display: "Display | None",
-        stack: ExitStack,
-        process: "ProcessRank",
-        on_translated: "OnTranslated | None",
-    ) -> None:
+    def __init__(self, display: "Display | None", stack: ExitStack, process: "ProcessRank") -> None:
+        from transduce.cli.terminal.samples import Samples
+
         self.process = process
         self.caught = 0  # the number of the signal; 0: none
         self._display = display
         self._stack = stack
-        self._on_translated = on_translated
+        self._samples = Samples(every_s=0 if display and display.moves else SAMPLES_EVERY_S)
         self._translated: Translated | None = None
+        self._config: Config | None = None
         self._listeners: list[Callable[[Event], None]] = [display] if display else []
         self._phases: dict[str, tuple[ExitStack, Callable[[int, int], None]]] = {}
         self._folder: Path | None = None
@@ -104,9 +104,29 @@ class Watch:
         elif self._display and not outcome.made_steps:
             self._display.say(f"The run in {outcome.folder} is finished: nothing is left to do.")
 
+    def name_next_commands(self, outcome: "TrainingOutcome") -> None:
+        """Say what to do with the model, if this call has finished it."""
+        from transduce.cli.terminal.next_commands import model_commands
+        from transduce.cli.terminal.samples import choose
+
+        if self._display is None or outcome.reason is None or not outcome.made_steps:
+            return
+        example, src, ref = "A sentence to translate.", "test.src", "test.ref"
+        if self._translated is not None:
+            pairs = self._translated.pairs
+            example = pairs[choose(pairs)[0]].src
+        if self._config is not None and self._config.data.tgt:
+            endings = (
+                Path(side[0]).suffix for side in (self._config.data.src, self._config.data.tgt)
+            )
+            src, ref = (f"test{ending}" for ending in endings)
+        self._display.say("Next: translate, score it on a test set of your own, serve it")
+        for line in model_commands(outcome.folder, example=example, src=src, ref=ref):
+            self._display.say(f"  {line}", wraps=False)
+
     def __call__(self, event: "AnyEvent") -> None:
         """Show an event."""
-        from transduce.training.progress import Preparing, Settled, Translated
+        from transduce.training.progress import Preparing, Settled, Translated, Working
 
         match event:
             case Settled():
@@ -114,6 +134,11 @@ class Watch:
                 self._show_settings(event)
             case Preparing():
                 self._show_preparation(event)
+            case Working():
+                if self._display:
+                    self._display.show_work(
+                        event.name, event.done, event.total, is_over=event.is_over
+                    )
             case Translated():
                 self._translated = event  # shown after its score
             case _:
@@ -138,7 +163,9 @@ class Watch:
 
         if self._display is None:
             return
-        for line in _summary(event.config):
+        self._config = event.config
+        data = describe_data(event.data, event.config.data.subwords) if event.data else []
+        for line in (*data, *event.notes, *_summary(event.config)):
             self._display.say(line)
         if tensorboard.available():
             points = tensorboard.EventFiles(event.folder / EVENTS, event.step)
@@ -157,8 +184,9 @@ class Watch:
 
         for listener in self._listeners:
             listener(event)
-        if isinstance(event, Scored) and self._display and self._translated and self._on_translated:
-            self._on_translated(self._display, self._translated)
+        if isinstance(event, Scored) and self._display and self._translated:
+            for line in self._samples.lines(self._translated):
+                self._display.say(line)
         now = time.monotonic()
         is_due = isinstance(event, Scored) and now - self._drawn_at > CURVES_EVERY_S
         if self._folder and (is_due or isinstance(event, Finished)):
@@ -180,6 +208,29 @@ class Watch:
         finally:
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def describe_data(data: "DataSummary", subwords: str) -> "Iterator[str]":
+    """Say what became of the pairs, and if the vocabulary is smaller than requested."""
+    from transduce.data.cleaning import describe_dropped
+
+    dev = f"{data.held_out or data.dev:,} {'held out' if data.held_out else 'pairs given'}"
+    yield f"data: {data.read:,} pairs read, {data.trained:,} trained on, {dev} for development"
+    dropped = sum(data.dropped.values())
+    if dropped:
+        yield f"dropped {dropped:,} pairs: {describe_dropped(data.dropped)}"
+    if dropped > MANY_DROPPED * data.read:
+        yield "'transduce data check' shows examples; --no-clean keeps what only looks odd"
+    requested = data.requested_vocab_size
+    if requested is None or requested <= data.vocab_size:
+        return
+    if data.tokenizer is not None:
+        reason = f"{data.tokenizer} has no more"
+    elif subwords == "whitespace":
+        reason = "the training text has no more words"
+    else:
+        reason = "the training text has no more to learn, its words are entries already"
+    yield f"vocabulary: {data.vocab_size:,} entries, not the {requested:,} requested: {reason}"
 
 
 def _summary(config: "Config") -> "Iterator[str]":

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from transduce.models.transformer.model import Transformer
 
 SMALL_PAIRS, BASE_PAIRS = 5_000, 300_000
-"""From this many pairs on, the default preset is small, and on a GPU base."""
+"""From this many pairs on, the default preset may be small, and on a GPU base."""
 
 
 def _build(config: TransformerConfig) -> "Transformer":
@@ -22,11 +22,11 @@ def _build(config: TransformerConfig) -> "Transformer":
     return assemble(config)
 
 
-def _default_preset(pairs: int, on_gpu: bool) -> str:
-    """Choose a preset by the size of the corpus; on a CPU none larger than small."""
+def _default_presets(pairs: int, on_gpu: bool) -> tuple[str, ...]:
+    """Name presets up to the largest that a corpus can train; on a CPU none larger than small."""
     if pairs < SMALL_PAIRS:
-        return "tiny"
-    return "base" if on_gpu and pairs >= BASE_PAIRS else "small"
+        return ("tiny",)
+    return ("tiny", "small", "base") if on_gpu and pairs >= BASE_PAIRS else ("tiny", "small")
 
 
-KIND = ModelKind("transformer", TransformerConfig, _build, PRESETS, _default_preset)
+KIND = ModelKind("transformer", TransformerConfig, _build, PRESETS, _default_presets)

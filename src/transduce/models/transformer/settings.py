@@ -101,6 +101,11 @@ class TransformerConfig(ModelConfig):
         """The longest source or target in tokens, EOS included."""
         return self.max_positions
 
+    def reference_warmup(self) -> int:
+        """Return the warm-up whose peak in §5.3 suits this depth: the paper's for 6 layers."""
+        deepest = max(self.n_encoder_layers, self.n_decoder_layers)
+        return max(870, round(4_000 * (deepest / 6) ** 2))
+
     def summary(self) -> str:
         """Describe the architecture and its sizes in one line."""
         return (

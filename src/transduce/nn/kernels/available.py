@@ -1,5 +1,6 @@
 """Whether our own kernels can be used instead of torch's."""
 
+import importlib
 import importlib.util
 import warnings
 from functools import cache
@@ -53,3 +54,12 @@ def triton_works() -> bool:
         warnings.warn(f"Triton does not work here, so this will be slower: {fault}", stacklevel=2)
         return False
     return True
+
+
+def register_training_kernels() -> None:
+    """Make our operators known to torch by name.
+
+    Compiled code that an earlier process left in torch's cache calls them without importing them.
+    """
+    for name in ("linear", "norm", "packed_attention"):
+        importlib.import_module(f"transduce.nn.kernels.{name}")

@@ -8,7 +8,7 @@ from fastapi.responses import StreamingResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
 
-from transduce.analysis.alignment import alignment
+from transduce.analysis.alignment import align
 from transduce.analysis.attention_page import packed_attention
 from transduce.serving.keys import Keys
 from transduce.serving.languages import name_of
@@ -96,6 +96,14 @@ class TranslatedLine(BaseModel):
     alignment: list[tuple[int, int]] | None = Field(
         default=None,
         description="Pairs of word numbers, from 0: a source word and its translation.",
+    )
+    source_words: tuple[str, ...] | None = Field(
+        default=None,
+        description="With an alignment, the words of the source: between spaces, or the model's "
+        "tokens in a script without spaces.",
+    )
+    text_words: tuple[str, ...] | None = Field(
+        default=None, description="With an alignment, the words of the text, likewise."
     )
     attention: list[dict[str, Any]] | None = Field(
         default=None,
@@ -270,7 +278,9 @@ def _translated_text(one: TranslatedDocument, body: _TranslationRequest) -> Tran
 def _line(line: Translation, body: _TranslationRequest) -> TranslatedLine:
     optional: dict[str, Any] = {}
     if body.alignment:
-        optional["alignment"] = alignment(line.attention, source=line.source, translation=line.text)
+        found = align(line.attention, source=line.source, translation=line.text)
+        optional["alignment"] = found.links
+        optional["source_words"], optional["text_words"] = found.source, found.translation
     if body.attention:
         optional["attention"] = packed_attention(line.attention)
     return TranslatedLine(

@@ -1,14 +1,20 @@
-// A text is sent to /v1/stream; its lines are received as JSON objects, one a line, as they are translated.
+// A text is sent to /v1/stream as it is typed; its lines are received as JSON objects, one a line, as they are
+// translated. A newer text cancels the request of the older one. Nothing is stored.
 
 const byId = (id) => document.getElementById(id);
 const [form, text, result, status, fault] = ["form", "text", "result", "status", "fault"].map(byId);
 const N_BEST = 4;
 const LONG = 300; // texts of more characters are shown in smaller type
+const MAX_TYPED = 2000; // longer texts are translated only when asked
+const PAUSE_MS = 300; // how long one stops typing before the text is sent
+const SLOW_MS = 700; // only a translation that takes longer is said to be in progress
 
 let server = null; // the response of /v1/models
 let lines = []; // of the last translation: {source, text, alternatives, note, …}
 let asked = null; // the pair of languages of the last translation
 let running = null; // an AbortController while a translation is coming
+let pause = 0; // the timer that waits for a pause in typing
+let slow = 0; // the timer that says that a translation takes long
 
 // The server
 
@@ -54,21 +60,50 @@ async function* pieces(stream) {
 
 const chosenPair = () => server.pairs[Number(byId("pair").value)];
 
+function cancel() {
+  clearTimeout(pause);
+  clearTimeout(slow);
+  const older = running;
+  running = null; // whatever it still answers is ignored
+  older?.abort();
+}
+
+/** What follows a change of the text: a translation after a pause, unless it is long or lacks the key. */
+function typed() {
+  count();
+  cancel();
+  if (!text.value.trim()) return clear();
+  if (!server) return;
+  const isReady = text.value.length <= MAX_TYPED && (!server.needs_key || byId("key").value.trim());
+  if (isReady) pause = setTimeout(translate, PAUSE_MS);
+  else clear("Press Translate or Ctrl + Enter.");
+}
+
+function clear(said = "") {
+  lines = [];
+  result.replaceChildren();
+  fault.hidden = true;
+  end(said);
+}
+
 async function translate() {
+  cancel();
   if (!text.value.trim() || !server) return;
-  running?.abort();
   const own = (running = new AbortController());
   asked = chosenPair();
   begin();
+  const { source, target } = asked;
+  let isFirst = true;
   try {
-    const { source, target } = asked;
     for await (const line of translated({ text: text.value, source, target, n_best: N_BEST }, own.signal)) {
       if (running !== own) return;
-      addLine(line);
+      addLine(line, isFirst);
+      isFirst = false;
     }
     if (running === own) end("");
   } catch (problem) {
     if (running !== own) return;
+    if (isFirst) clear();
     if (problem.name === "AbortError") end("Stopped.");
     else {
       end("");
@@ -77,26 +112,33 @@ async function translate() {
   }
 }
 
+/** The older translation stays until the first line of the new one, so that nothing flickers. */
 function begin() {
-  lines = [];
   fault.hidden = true;
-  byId("inside").hidden = byId("copy").hidden = true;
-  byId("stop").hidden = false;
-  result.replaceChildren();
-  result.lang = asked.target;
+  byId("look").disabled = byId("stop").hidden = true;
   result.setAttribute("aria-busy", "true");
-  status.textContent = "Translating…";
+  status.textContent = "";
+  slow = setTimeout(() => {
+    byId("stop").hidden = false;
+    status.textContent = "Translating…";
+  }, SLOW_MS);
 }
 
-function addLine(line) {
+function addLine(line, isFirst) {
+  if (isFirst) {
+    lines = [];
+    result.replaceChildren();
+    result.lang = asked.target;
+  }
   lines.push(line);
   result.append(Object.assign(document.createElement("p"), { textContent: line.text, dir: "auto" }));
   const total = text.value.split("\n").length;
-  if (total > 1) status.textContent = `Translating… ${lines.length} of ${total} lines`;
+  if (total > 1 && !byId("stop").hidden) status.textContent = `Translating… ${lines.length} of ${total} lines`;
 }
 
 function end(said) {
   running = null;
+  clearTimeout(slow);
   result.setAttribute("aria-busy", "false");
   status.textContent = said;
   byId("stop").hidden = true;
@@ -167,6 +209,7 @@ async function loadModels() {
     new Option(`${pair.source_name} → ${pair.target_name}`, place)));
   byId("key-choice").hidden = !server.needs_key;
   text.lang = chosenPair().source;
+  if (text.value.trim()) typed();
 }
 
 form.addEventListener("submit", (event) => {
@@ -174,14 +217,22 @@ form.addEventListener("submit", (event) => {
   translate();
 });
 text.addEventListener("keydown", (event) => {
+  if (event.key === "Escape") running?.abort();
   if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
   event.preventDefault();
   translate();
 });
-text.addEventListener("input", count);
-byId("pair").addEventListener("change", () => { text.lang = chosenPair().source; });
+text.addEventListener("input", (event) => { if (!event.isComposing) typed(); });
+text.addEventListener("compositionend", typed);
+byId("pair").addEventListener("change", () => {
+  text.lang = chosenPair().source;
+  translate();
+});
 byId("line").addEventListener("change", showLine);
-byId("stop").addEventListener("click", () => running?.abort());
+byId("stop").addEventListener("click", () => {
+  running?.abort();
+  text.focus(); // the button is about to be hidden
+});
 byId("copy").addEventListener("click", async () => {
   await navigator.clipboard.writeText(lines.map((line) => line.text).join("\n"));
   status.textContent = "Copied.";

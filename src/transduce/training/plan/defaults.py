@@ -1,15 +1,25 @@
-"""Settings that the user leaves out, chosen by the corpus and the machine."""
+"""Settings that the user leaves out, fitted to the corpus, the machine and the budget.
 
+Where the budget is in minutes, what this machine can do in that time decides. Otherwise nothing
+depends on a clock: the same command gives the same run again.
+"""
+
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 from transduce.config.kinds import DEFAULT_KIND, find_kind
 from transduce.config.presets import presets_of
-from transduce.config.schema import Tree, merge
+from transduce.config.schema import Config, Tree, merge
 from transduce.data.store import Store
 from transduce.text.sentences import split_sentences
+from transduce.training.plan.scoring import DevSize, score_by_epochs, score_in_budget
+from transduce.training.plan.speed import SpeedOf
 
-DROPOUT = ((100_000, 0.3), (1_000_000, 0.2))
-"""Below this many pairs, a model that is large for its data needs this much dropout."""
+MAX_DROPOUT_BY_PAIRS = ((100_000, 0.3), (1_000_000, 0.2), (math.inf, 0.1))
+MAX_DROPOUT_BY_EPOCHS = ((8, 0.0), (20, 0.1), (50, 0.2), (math.inf, 0.3))
+"""Below this many pairs or epochs, at most this much dropout: few epochs cannot overfit."""
 
 SEVERAL = 0.05
 """Where a smaller share of lines than this has several sentences, a line is one sentence."""
@@ -17,42 +27,130 @@ SEVERAL = 0.05
 STEPS_PER_EPOCH = 100
 """Batches of a small corpus are made smaller until an epoch has this many."""
 
+ENOUGH_STEPS = 3_000
+"""A larger model is chosen if the budget gives it this many steps."""
 
-def automatic_model(given: Tree, pairs: int, *, on_gpu: bool) -> Tree:
-    """Choose a shape for the given kind of model, by the size of the corpus and the machine.
+USEFUL_STEPS = 600
+"""With fewer steps, no model has learned to translate."""
 
-    A kind without a default preset gets its own defaults. Dropout follows from the corpus.
+ENDS_EARLY = 0.75
+"""Where a corpus needs no more than this part of the minutes, its epochs end the run."""
+
+COMPILING_S = 45
+"""The part of a budget that a CUDA device needs to compile and record the steps."""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Settings for what the user leaves open, and lines that say why."""
+
+    settings: Tree
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Conditions:
+    """What a run is fitted to, besides the budget."""
+
+    on_gpu: bool
+    speed_of: SpeedOf
+    compiles: bool = False  # whether the first steps wait for the compiler
+
+    @property
+    def max_batch(self) -> int:
+        """The tokens a side that are enough for a step."""
+        return 25_000 if self.on_gpu else 2_048
+
+    @property
+    def timed_batch(self) -> int:
+        """The tokens a side of the steps that are timed."""
+        return 8_192 if self.on_gpu else 1_024
+
+    def seconds_of_training(self, minutes: float) -> float:
+        """Return the seconds of a budget that are left for steps."""
+        compiling = COMPILING_S if self.compiles else 0
+        return max(60 * minutes - compiling, 15 * minutes) * 0.95  # the rest is for scoring
+
+
+def vocabulary_size(pairs: int, *, on_gpu: bool) -> int:
+    """Choose the number of subwords by the size of the corpus: 8,000 for 30,000 pairs."""
+    size = 8_000 * (pairs / 30_000) ** 0.35
+    return int(max(1_000, min(37_000 if on_gpu else 8_000, round(size, -2))))
+
+
+def max_epochs(pairs: int) -> int:
+    """Return after how many epochs more training no longer helps: 100 of 30,000 pairs."""
+    return int(max(20, min(200, 100 * (30_000 / pairs) ** 0.4)))
+
+
+def choose_model(given: Tree, pairs: int, conditions: Conditions) -> Plan:
+    """Choose a shape for the given kind of model: the largest that corpus and budget can train.
+
+    A kind without default presets gets its own defaults.
     """
+    size = vocabulary_size(pairs, on_gpu=conditions.on_gpu)
     kind = _kind_of(given)
-    default_preset = find_kind(kind).default_preset
-    tree: Tree = {"model": {"kind": kind}}
-    if default_preset is not None:
-        preset = presets_of(kind)[default_preset(pairs, on_gpu)]
-        tree = preset().model_dump(exclude_unset=True)
-    p_drop = next((p for limit, p in DROPOUT if pairs < limit), 0.1)
-    return merge(tree, {"model": {"p_drop": p_drop}})
+    names = find_kind(kind).default_presets
+    presets = [presets_of(kind)[name] for name in names(pairs, conditions.on_gpu)] if names else []
+    shapes: list[Tree] = [preset().model_dump(exclude_unset=True) for preset in presets]
+    shapes = shapes or [{"model": {"kind": kind}}]
+    candidates = [merge(shape, {"model": {"vocab_size": size}}) for shape in shapes]
+    minutes = _section(given, "training").get("minutes")
+    if minutes is None or len(candidates) == 1:
+        return Plan(candidates[-1])
+    chosen = candidates[0]
+    batch_tokens = conditions.timed_batch
+    for larger in candidates[1:]:
+        config = Config.from_tree(merge(larger, given))
+        speed = conditions.speed_of(config, batch_tokens)
+        steps = speed * conditions.seconds_of_training(minutes) / (2 * batch_tokens)
+        if steps < ENOUGH_STEPS:
+            note = (
+                f"shape: {config.model.summary().split(', dropout')[0]} would make only "
+                f"{steps:,.0f} steps in {minutes:g} minutes here, so a smaller one is taken"
+            )
+            return Plan(chosen, (note,))
+        chosen = larger
+    return Plan(chosen)
 
 
-def automatic_training(store: Store, given: Tree, *, on_gpu: bool) -> Tree:
-    """Choose batch size, warm-up, time between scorings and the end by the tokens of an epoch.
+def fit_training(train: Store, dev: Store, config: Config, given: Tree, on: Conditions) -> Plan:
+    """Choose batch size, learning rate, dropout, scoring and the end, for the model in `config`.
 
-    Without a budget, a run trains until it stops improving. With one, the learning rate falls
-    linearly to 0 at its end.
+    With a budget or without one, the learning rate falls linearly to 0 at a planned end; only where
+    nothing but patience is given, it is the paper's.
     """
-    tokens = max(store.src.ids.size, store.tgt.ids.size) + len(store)
-    most = 25_000 if on_gpu else 2_048
-    batch_tokens = max(512, min(most, tokens // STEPS_PER_EPOCH))
-    steps_per_epoch = max(1, tokens // batch_tokens)
-    tree: Tree = {
-        "training": {
-            "batch_tokens": batch_tokens,
-            "warmup_steps": max(400, min(4000, 8 * steps_per_epoch)),
-        },
-        "run": {"checkpoint_steps": max(200, min(2000, steps_per_epoch))},
-    }
-    has_budget = {"steps", "epochs", "minutes"} & given.get("training", {}).keys()
-    end: Tree = {"schedule": "linear"} if has_budget else {"patience": 10}
-    return merge(tree, {"training": end})
+    asked = _section(given, "training")
+    tokens = _tokens_a_side(train)
+    speed = on.speed_of(config, on.timed_batch)  # source and target
+    speed *= tokens / (train.src.ids.size + train.tgt.ids.size + 2 * len(train))  # a side
+    minutes: float | None = asked.get("minutes")
+    affordable = math.inf if minutes is None else speed * on.seconds_of_training(minutes)
+    end = _end(asked, len(train), fine_tunes="init" in _section(given, "run"))
+    epochs: float = end.get("epochs") or asked.get("epochs") or math.inf
+    if "epochs" in end and epochs * tokens > ENDS_EARLY * affordable:
+        del end["epochs"]  # the minutes end the run
+        epochs = math.inf
+    planned = min(epochs * tokens, affordable)
+    batch = asked.get("batch_tokens") or _batch_tokens(tokens, affordable, on)
+    steps = max(1, int(min(planned / batch, asked.get("steps") or Config().training.steps)))
+    warmup = _warmup(steps, tokens // batch, end["schedule"])
+    training = {"batch_tokens": batch, "warmup_steps": warmup} | end
+    if end["schedule"] == "linear" and not {"warmup_steps", "learning_rate"} & asked.keys():
+        known_good = max(warmup, config.model.reference_warmup())
+        training["learning_rate"] = float(f"{(config.model.d_model * known_good) ** -0.5:.2g}")
+    scoring = score_by_epochs(tokens // batch)
+    if minutes is not None:
+        size = DevSize(len(dev), _tokens_a_side(dev))
+        scoring = score_in_budget(60 * minutes, steps, size, token_s=1 / speed, on_gpu=on.on_gpu)
+    given_run = _section(given, "run")
+    if "checkpoint_steps" in given_run:
+        scoring = {}  # the user says when to score
+    if given_run.get("score_sentences") != 0:
+        scoring["choose_by"] = "metric"
+    p_drop = _dropout(len(train), steps * batch / tokens)
+    tree: Tree = {"training": training, "run": scoring, "model": {"p_drop": p_drop}}
+    return Plan(tree, _notes(minutes, steps=steps, batch=batch, tokens=tokens, speed=speed))
 
 
 def automatic_lines(sources: Sequence[str]) -> Tree:
@@ -62,8 +160,74 @@ def automatic_lines(sources: Sequence[str]) -> Tree:
     return {"data": {"lines": "texts" if is_text else "sentences"}}
 
 
+def _end(asked: Tree, pairs: int, *, fine_tunes: bool) -> Tree:
+    """Say when a run ends, unless the user does, and which schedule leads there.
+
+    How long fine-tuning helps cannot be known beforehand.
+    """
+    budgets = {"steps", "epochs", "minutes"} & asked.keys()
+    if not budgets and (fine_tunes or asked.get("patience") is not None):
+        return {"schedule": "paper", "patience": 10}
+    if {"steps", "epochs"} & budgets:
+        return {"schedule": "linear"}
+    return {"schedule": "linear", "epochs": max_epochs(pairs)}
+
+
+def _batch_tokens(tokens: int, affordable: float, on: Conditions) -> int:
+    """Choose the tokens a side of a step: few enough for many steps, but at least 512."""
+    return int(max(512, min(on.max_batch, tokens // STEPS_PER_EPOCH, affordable // ENOUGH_STEPS)))
+
+
+def _warmup(steps: int, steps_per_epoch: int, schedule: str) -> int:
+    if schedule == "linear":
+        return max(1, min(4_000, max(steps // 12, min(100, steps // 4))))
+    return max(400, min(4_000, 8 * steps_per_epoch))
+
+
+def _dropout(pairs: int, epochs: float) -> float:
+    by_pairs = next(p for limit, p in MAX_DROPOUT_BY_PAIRS if pairs < limit)
+    return min(by_pairs, next(p for limit, p in MAX_DROPOUT_BY_EPOCHS if epochs < limit))
+
+
+def _notes(
+    minutes: float | None, *, steps: int, batch: int, tokens: int, speed: float
+) -> tuple[str, ...]:
+    epochs = steps * batch / tokens
+    seconds = steps * batch / speed
+    found = f"{steps:,} steps of {batch:,} tokens a side, {epochs:.3g} epochs"
+    if minutes is None:
+        long = "; --minutes sets a limit, and what is done can be used at any time"
+        return (f"time: about {_in_words(seconds)} here for {found}{long}",)
+    notes = [f"budget: {minutes:g} minutes are about {found} here"]
+    if seconds < 60 * ENDS_EARLY * minutes:
+        notes.append(f"time: more would not help, so it ends after about {_in_words(seconds)}")
+    if steps < USEFUL_STEPS:
+        needed = math.ceil(minutes * 3 * USEFUL_STEPS / steps)
+        notes.append(
+            f"warning: {steps:,} steps are too few to learn to translate; give it at least "
+            f"{needed:,} minutes, or a faster machine"
+        )
+    return tuple(notes)
+
+
+def _in_words(seconds: float) -> str:
+    for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
+        if seconds >= 1.5 * size:
+            return f"{seconds / size:.2g} {unit}"
+    return f"{max(1, seconds):.2g} seconds"
+
+
+def _tokens_a_side(store: Store) -> int:
+    """Count the tokens of the longer side, with EOS."""
+    return max(store.src.ids.size, store.tgt.ids.size) + len(store)
+
+
 def _kind_of(given: Tree) -> str:
-    """Return the kind of model that is given; settings that make no sense are reported later."""
-    section = given.get("model")
-    kind = section.get("kind") if isinstance(section, dict) else None
+    kind = _section(given, "model").get("kind")
     return kind if isinstance(kind, str) else DEFAULT_KIND
+
+
+def _section(given: Tree, name: str) -> dict[str, Any]:
+    """Return a section of the settings that are given; those that make no sense are named later."""
+    section = given.get(name)
+    return section if isinstance(section, dict) else {}

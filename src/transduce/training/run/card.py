@@ -51,7 +51,7 @@ def card(
         "## Data",
         _data(config, prepared),
         "## Training",
-        _training(config, result),
+        " ".join([_training(config, result), *_budget_changes(folder, config)]),
         "## Origin",
         f"transduce {origin['versions']['transduce']}"
         + (f" (commit {origin['commit']})" if origin["commit"] else "")
@@ -122,7 +122,7 @@ def _data(config: Config, prepared: Prepared) -> str:
     dev = (
         ", ".join(f"`{file}`" for file in config.data.dev_src)
         if config.data.dev_src
-        else f"{len(prepared.dev_pairs):,} pairs held out from these files by the seed"
+        else f"{len(prepared.dev_pairs):,} pairs held out from these files"
     )
     return (
         f"{sources}\n\n{manifest['read']:,} pairs read, {manifest['pairs']:,} trained on; "
@@ -142,3 +142,9 @@ def _training(config: Config, result: Result) -> str:
         f"training). It ended because {result.reason}. "
         f"{p.skipped:,} steps were skipped because the loss spiked or was not finite."
     )
+
+
+def _budget_changes(folder: RunFolder, config: Config) -> list[str]:
+    """Tell every change of the budget, which the learning rate may follow."""
+    followed = "; the learning rate followed" if config.training.schedule == "linear" else ""
+    return [f"The budget was changed {change}{followed}." for change in folder.budget_changes()]

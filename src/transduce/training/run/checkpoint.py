@@ -17,12 +17,13 @@ from torch import Tensor
 from transduce.errors import InputError, TransduceError
 from transduce.files.atomic import atomic_file, atomic_folder
 from transduce.models.folder import WEIGHTS, load_weights, save_weights
+from transduce.models.model_files import STATE, checkpoint_name
 from transduce.training.run.scores import Criterion, Scores
 
 FORMAT = 1
 RENAMED_FIELDS = {"in_rows": "packed", "went_back": "rollbacks"}
 """The current names of fields of a checkpoint's progress, by their names in version 0.1."""
-STATE, OPTIMISER, MOVING_AVERAGE = "state.json", "optimiser.safetensors", "ema.safetensors"
+OPTIMISER, MOVING_AVERAGE = "optimiser.safetensors", "ema.safetensors"
 
 
 @dataclass(frozen=True)
@@ -145,7 +146,7 @@ class Checkpoints:
         moving_average: Mapping[str, Tensor] | None,
     ) -> Checkpoint:
         """Write a checkpoint; if that fails, earlier ones stay intact."""
-        folder = self.folder / f"step-{progress.step:012}"
+        folder = self.folder / checkpoint_name(progress.step)
         try:
             with atomic_folder(folder) as making:
                 save_weights(making / WEIGHTS, weights, metadata={})

@@ -5,7 +5,9 @@ from typing import Any
 
 from transduce.config.schema import Config, Tree, merge
 from transduce.errors import ConfigError
-from transduce.models.folder import TOKENIZER, LoadedModel, load_model, load_settings
+from transduce.models.folder import TOKENIZER, LoadedModel, load_settings, read_model
+from transduce.models.model_files import find_model
+from transduce.models.other_formats import check_has_weights
 
 FINE_TUNING_RATE = 2e-4
 """The default peak of the learning rate: the paper's would undo much of what the model knows."""
@@ -14,11 +16,14 @@ FINE_TUNING_RATE = 2e-4
 def settings_from(folder: str, given: Tree) -> Tree:
     """Return the settings of a run that starts from a model folder; given settings take priority.
 
+    If the model is that of a run that is not over, `run.init` becomes the checkpoint that is taken.
     Raises if the user gives another vocabulary or another kind of model.
     """
     if _given(given, "data", "tokenizer") is not None:
         raise ConfigError("data.tokenizer: a run that starts from a model keeps its vocabulary")
-    settings = load_settings(Path(folder))
+    check_has_weights(Path(folder))
+    files = find_model(Path(folder))
+    settings = load_settings(files.folder)
     model = settings.model
     kind = _given(given, "model", "kind")
     if kind not in (None, model.kind):
@@ -28,10 +33,11 @@ def settings_from(folder: str, given: Tree) -> Tree:
         )
     start: Tree = {
         "model": model.model_dump(exclude_unset=True),
-        "data": {"task": settings.data.task, "tokenizer": str(Path(folder) / TOKENIZER)},
+        "data": {"task": settings.data.task, "tokenizer": str(files.folder / TOKENIZER)},
         "training": {"learning_rate": FINE_TUNING_RATE},
     }
-    return merge(start, given)
+    taken = str(files.weights.parent) if files.is_choice else folder
+    return merge(merge(start, given), {"run": {"init": taken}})
 
 
 def check_same_model(config: Config, folder: str) -> None:
@@ -49,7 +55,16 @@ def check_same_model(config: Config, folder: str) -> None:
 
 def starting_model(config: Config, folder: str) -> LoadedModel:
     """Load the model to start from, with this run's settings such as its dropout."""
-    return load_model(Path(folder), model_config=config.model)
+    return read_model(find_model(Path(folder)), model_config=config.model)
+
+
+def describe_start(given: Tree, config: Config) -> list[str]:
+    """Say which weights a new run starts from, unless they are new or those of a finished run."""
+    taken, named = config.run.init, _given(given, "run", "init")
+    note = None if taken is None else find_model(Path(taken)).note
+    if note is None:
+        return []
+    return [note if named == taken else f"{named} is not over; starting from {note}"]
 
 
 def _given(tree: Tree, section: str, name: str) -> Any:

@@ -34,17 +34,19 @@ def finish(setup: Setup, folder: RunFolder, prepared: Prepared, reason: str) -> 
     """
     gc.collect()  # CUDA graphs of the training step hold memory until then
     criterion = setup.checkpoints.criterion
-    candidates = [_scored(setup, *found) for found in _candidates(setup).items()]
+    candidates = _scored_candidates(setup)
     best = min(candidates, key=lambda found: criterion.rank(found.summary.scores))
     metric = best.summary.scores.metric
     if metric is None:
         overwrite(setup.model.state_dict(), best.weights)
-        metric = setup.evaluate(setup.model.eval())
+        with setup.status("scoring the chosen weights"):
+            metric = setup.evaluate(setup.model.eval())
     if setup.stopped():
         return False
     newest = setup.checkpoints.newest()
     assert newest is not None, "a run that has ended has a checkpoint"
-    save_weights(folder.path / WEIGHTS, best.weights, metadata={})
+    with setup.status("writing the model"):
+        save_weights(folder.path / WEIGHTS, best.weights, metadata={})
     setup.tell(
         Finished(
             step=newest.step,
@@ -68,6 +70,16 @@ def finish(setup: Setup, folder: RunFolder, prepared: Prepared, reason: str) -> 
     )
     folder.write_card(card(folder, setup.config, setup.model, prepared, result))
     return True
+
+
+def _scored_candidates(setup: Setup) -> list[_Candidate]:
+    with setup.status("averaging checkpoints"):
+        found = _candidates(setup)
+    scored = []
+    for number, (name, weights) in enumerate(found.items(), start=1):
+        with setup.status(f"choosing the weights, {number} of {len(found)}"):
+            scored.append(_scored(setup, name, weights))
+    return scored
 
 
 def _candidates(setup: Setup) -> dict[str, Mapping[str, Tensor]]:

@@ -1,13 +1,14 @@
-"""A run's folder: its settings and provenance, and the check that a resumed run is the same run."""
+"""A run's folder: its settings and provenance, and the check that its data is still the same."""
 
 import json
 import platform
 import shutil
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
@@ -17,22 +18,34 @@ import torch
 from transduce.config.load import load_config, to_yaml
 from transduce.config.renamed import with_current_names
 from transduce.config.schema import Config, Tree, merge
-from transduce.errors import ConfigError, InputError
+from transduce.data.corpus import Pair
+from transduce.data.development_set import SPLIT_SEED
+from transduce.errors import InputError
 from transduce.files.atomic import atomic_file
+from transduce.files.digests import file_digest
 from transduce.files.errors import reporting_write_errors
 from transduce.files.locks import locked
-from transduce.models.folder import CONFIG, TOKENIZER, WEIGHTS
+from transduce.models.model_files import (
+    BUDGETS,
+    CARD,
+    CHECKPOINTS,
+    CONFIG,
+    PROVENANCE,
+    TOKENIZER,
+    WEIGHTS,
+    checkpoint_folders,
+    find_model,
+)
 
-PROVENANCE, CARD, JOURNAL, CURVES = "provenance.json", "README.md", "journal.jsonl", "curves.png"
-CHECKPOINTS, CACHE, EVENTS = "checkpoints", "data", "tensorboard"
+JOURNAL, CURVES = "journal.jsonl", "curves.png"
+CACHE, EVENTS = "data", "tensorboard"
 LOCK = "lock"
 FILES = (WEIGHTS, CARD, JOURNAL, CURVES, CONFIG, TOKENIZER)
 FOLDERS = (CHECKPOINTS, EVENTS)
 """What a run writes and --fresh removes, besides the provenance."""
 
-BUDGETS = {"training.steps", "training.epochs", "training.minutes", "training.patience"}
-MACHINERY = {"run.compile", "run.device", "run.save_minutes", "run.timeout_s"}
-"""Settings that may change when a run resumes: what it has computed so far stays valid."""
+BudgetChange = Mapping[str, tuple[Any, Any]]
+"""Budgets that change when a run resumes: their values before and after, by name."""
 
 
 @dataclass(frozen=True)
@@ -93,18 +106,82 @@ class RunFolder:
             ) from damaged
         return found
 
+    def last_step(self) -> int:
+        """Return the step of the newest checkpoint; 0 if nothing was trained yet."""
+        return max(checkpoint_folders(self.path), default=0)
+
+    def has_trained(self) -> bool:
+        """Whether the folder holds trained weights."""
+        return self.last_step() > 0 or (self.path / WEIGHTS).exists()
+
+    def split_seed(self, settled: Config | None) -> int:
+        """Return the seed by which the development set is held out; None: for a new run.
+
+        It is one for all runs, so that the set follows from the data. Before that was so, a run's
+        own seed decided, and then it was not recorded.
+        """
+        if settled is None:
+            return SPLIT_SEED
+        return int(self.provenance().get("split_seed", settled.run.seed))
+
     def write_start(
-        self, config: Config, *, given: Tree, tokenizer: Path, digests: dict[str, str]
+        self,
+        config: Config,
+        *,
+        given: Tree,
+        tokenizer: Path,
+        digests: dict[str, str],
+        preset: str | None = None,
+        dev_pairs: Sequence[Pair] = (),
     ) -> None:
         """Write the settings and the tokenizer, then the provenance: with it, the run has begun."""
         self._write(CONFIG, to_yaml(config))
-        self._write(TOKENIZER, tokenizer.read_text(encoding="utf-8"))
-        self._write(PROVENANCE, json.dumps(_origin(config, given, digests), indent=1))
+        self._write(TOKENIZER, tokenizer.read_bytes())
+        init = config.run.init
+        origin = _origin(config, given, digests) | {
+            "preset": preset,
+            "split_seed": SPLIT_SEED,
+            "dev_set": _digest_of_pairs(dev_pairs),
+            "tokenizer": file_digest(self.path / TOKENIZER),
+            "init": None if init is None else file_digest(find_model(Path(init)).weights),
+        }
+        self._write(PROVENANCE, json.dumps(origin, indent=1))
 
-    def reopen(self, config: Config) -> None:
-        """Write changed settings and mark the run as unfinished."""
-        (self.path / CARD).unlink(missing_ok=True)
-        self._write(CONFIG, to_yaml(config))
+    def resume(self, config: Config, budgets: BudgetChange) -> None:
+        """Write the settings to resume with; changed budgets reopen a run that is finished."""
+        if self.is_finished() and not budgets:
+            if config != self.settings():
+                self._write(CONFIG, to_yaml(config))
+            return
+        if (self.path / WEIGHTS).exists() and not checkpoint_folders(self.path):
+            raise InputError(
+                f"the checkpoints of {self.path} are gone, so it cannot go on: start another run "
+                f"from its model with --init {self.path} and another --out"
+            )
+        if budgets:
+            (self.path / CARD).unlink(missing_ok=True)
+            self._record(budgets)
+        if config != self.settings():
+            self._write(CONFIG, to_yaml(config))
+
+    def budget_changes(self) -> list[str]:
+        """Describe every change of the budget, in order: `at step 20: steps 20 → 40`."""
+        return [
+            f"at step {change['step']:,}: {describe_budgets(change['changed'])}"
+            for change in self.provenance().get(BUDGETS, [])
+        ]
+
+    def _record(self, budgets: BudgetChange) -> None:
+        """Add a change of the budget to the provenance."""
+        origin = self.provenance()
+        change = {"step": self.last_step(), "changed": {k: list(v) for k, v in budgets.items()}}
+        before = origin.get(BUDGETS, [])
+        if before[-1:] != [change]:  # else it was killed before it could write the settings
+            origin[BUDGETS] = [*before, change]
+        for name, (_, now) in budgets.items():
+            section, _, key = name.partition(".")
+            origin["given"] = merge(origin["given"], {section: {key: now}})
+        self._write(PROVENANCE, json.dumps(origin, indent=1))
 
     def is_finished(self) -> bool:
         """Whether the run has ended and the model folder is complete: the card is written last."""
@@ -122,45 +199,33 @@ class RunFolder:
         for name in FILES:
             (self.path / name).unlink(missing_ok=True)
 
-    def _write(self, name: str, text: str) -> None:
+    def _write(self, name: str, content: str | bytes) -> None:
         path = self.path / name
         with reporting_write_errors(path), atomic_file(path) as making:
-            making.write_text(text, encoding="utf-8")
+            making.write_bytes(content.encode() if isinstance(content, str) else content)
 
 
-def resumed_settings(folder: RunFolder, settled: Config, given_now: Tree) -> Config:
-    """Return the settings to resume with; raise if the user gives other settings than the run has.
+def describe_budgets(budgets: Mapping[str, Sequence[Any]]) -> str:
+    """Describe a change of budgets: `steps 20 → 40, minutes none → 5`."""
+    return ", ".join(
+        f"{name.partition('.')[2]} {_amount(before)} → {_amount(now)}"
+        for name, (before, now) in sorted(budgets.items())
+    )
 
-    What is not given now stays as it was. Budgets may change, unless the learning rate was planned
-    for them, and so may settings that only say how the numbers are computed.
-    """
-    kind = given_now.get("model", {}).get("kind", settled.model.kind)
-    if kind == settled.model.kind:
-        settled.with_changes(given_now)  # raises if a setting is unknown or has no such value
-    given_then = dict(_leaves(folder.given()))
-    settled_leaves = dict(_leaves(settled.model_dump()))
-    free = _free_settings(settled)
-    changes: Tree = {}
-    differences = []
-    for name, value in _leaves(with_current_names(given_now)):
-        before = given_then.get(name, settled_leaves.get(name))
-        if name in free:
-            section, _, key = name.partition(".")
-            changes = merge(changes, {section: {key: value}})
-        elif _plain(value) != _plain(before):
-            differences.append(f"{name} is {before} there, not {value}")
-    if differences:
-        raise ConfigError(
-            f"{folder.path} holds a run with other settings: {'; '.join(differences)}; "
-            "choose another --out, or start over with --fresh"
-        )
-    return settled.with_changes(changes)
+
+def _amount(value: float | None) -> str:
+    if value is None:
+        return "none"
+    return f"{value:,}" if isinstance(value, int) else f"{value:g}"
 
 
 def check_data(folder: RunFolder, digests: dict[str, str]) -> None:
     """Raise if the data differs from what the run started with, wherever the files are now."""
     before = folder.provenance()["data"]
     changed = [name for name, digest in digests.items() if digest not in before.values()]
+    if not changed and len(digests) == len(before):  # one may be in the place of another
+        both = zip(digests.items(), before.values(), strict=True)
+        changed = [name for (name, digest), other in both if digest != other]
     if changed:
         # Files derived from a changed file have changed too, but the user does not know those.
         named = [name for name in changed if name in before] or changed
@@ -168,16 +233,6 @@ def check_data(folder: RunFolder, digests: dict[str, str]) -> None:
             f"{folder.path} started with other data: {', '.join(named)} changed since; restore "
             "it, choose another --out, or start over with --fresh"
         )
-
-
-def _free_settings(settled: Config) -> set[str]:
-    """Name the settings that may change when this run resumes."""
-    free = set(MACHINERY)
-    if settled.training.schedule != "linear":
-        free |= BUDGETS
-    if settled.run.choose_by == "loss":
-        free.add("run.score_sentences")  # else it decides which weights are the best
-    return free
 
 
 def _origin(config: Config, given: Tree, digests: dict[str, str]) -> dict[str, Any]:
@@ -223,15 +278,9 @@ def _commit() -> str | None:
     return f"{output_of('rev-parse', 'HEAD')}{changed}"
 
 
-def _leaves(tree: Tree, prefix: str = "") -> Iterator[tuple[str, Any]]:
-    for key, value in tree.items():
-        name = f"{prefix}{key}"
-        if isinstance(value, dict):
-            yield from _leaves(value, f"{name}.")
-        else:
-            yield name, value
-
-
-def _plain(value: Any) -> Any:
-    """Return a value to compare: a tuple equals a list, and one value equals a list of it."""
-    return list(value) if isinstance(value, list | tuple) else [value]
+def _digest_of_pairs(pairs: Sequence[Pair]) -> str:
+    """Return a digest of sentence pairs, in whatever files they are."""
+    digest = blake2b(digest_size=16)
+    for pair in pairs:
+        digest.update(json.dumps(pair).encode())
+    return digest.hexdigest()

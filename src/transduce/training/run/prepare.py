@@ -14,12 +14,20 @@ from transduce.errors import ConfigError
 from transduce.models.folder import TOKENIZER
 from transduce.tasks.registry import find_task
 from transduce.training.distributed import ProcessRank
+from transduce.training.plan.defaults import (
+    Conditions,
+    Plan,
+    automatic_lines,
+    choose_model,
+    fit_training,
+)
+from transduce.training.plan.speed import measure_speed
 from transduce.training.request import Request
-from transduce.training.run.defaults import automatic_lines, automatic_model, automatic_training
 from transduce.training.run.fine_tuning import check_same_model, settings_from
 from transduce.training.run.folder import CACHE, RunFolder
 from transduce.training.step.machine import Machine, choose_machine
 
+_UNTIMED = Conditions(on_gpu=False, speed_of=lambda _config, _tokens: 1.0)
 FEW_PAIRS = 20_000
 """Up to this many pairs are encoded in one process: starting others takes longer."""
 
@@ -32,6 +40,7 @@ class PreparedRun:
     machine: Machine
     prepared: Prepared
     cache: Path
+    notes: tuple[str, ...] = ()  # what was chosen for this machine and budget, and why
 
 
 def prepare_run(
@@ -42,22 +51,24 @@ def prepare_run(
     init = _start_of(request, settled)
     if init is not None:
         asked = settings_from(init, asked)
+    is_open = request.preset is None and init is None  # the shape is
     # The size of the corpus is not known yet, but wrong settings are reported before it is read.
-    smallest = {} if request.preset or init else automatic_model(asked, 0, on_gpu=False)
+    smallest = choose_model(asked, 0, _UNTIMED).settings if is_open else {}
     config = settled or Config.from_tree(merge(smallest, asked))
     if init is not None:
         check_same_model(config, init)
     machine = choose_machine(config.run, local_rank=rank.local_rank)
-    on_gpu = machine.device.type != "cpu"
+    conditions = _conditions(machine, rank, phase)
     cache = request.cache or request.out / CACHE
     data = config.data
     if settled is not None and (folder.path / TOKENIZER).exists():
         data = data.model_copy(update={"tokenizer": str(folder.path / TOKENIZER)})
     target_form = _target_form(data.task)
-    corpora = find_corpora(data, cache, seed=config.run.seed, phase=phase)
-    if settled is None and request.preset is None and init is None:
-        asked = merge(automatic_model(asked, corpora.pairs, on_gpu=on_gpu), asked)
-        config = Config.from_tree(asked)
+    corpora = find_corpora(data, cache, seed=folder.split_seed(settled), phase=phase)
+    shape = Plan({})
+    if settled is None and is_open:
+        shape = choose_model(asked, corpora.pairs, conditions)
+        config = Config.from_tree(merge(shape.settings, asked))
     prepared = prepare(
         data,
         corpora,
@@ -67,16 +78,34 @@ def prepare_run(
         phase=phase,
         target_form=target_form,
     )
+    fitted = Plan({})
     if settled is None:
-        automatic = merge(
-            automatic_training(prepared.train, request.given, on_gpu=on_gpu),
-            automatic_lines([pair.src for pair in prepared.dev_pairs]),
-        )
-        entries = {"model": {"vocab_size": len(prepared.tokenizer)}}
-        config = Config.from_tree(merge(merge(automatic, asked), entries))
+        config = config.with_changes({"model": {"vocab_size": len(prepared.tokenizer)}})
+        given = request.given if init is None else asked
+        fitted = fit_training(prepared.train, prepared.dev, config, given, conditions)
+        automatic = merge(shape.settings, fitted.settings)
+        if not is_open:
+            del automatic["model"]
+        lines = automatic_lines([pair.src for pair in prepared.dev_pairs])
+        chosen = merge(merge(automatic, lines), asked)
+        config = Config.from_tree(merge(chosen, {"model": {"vocab_size": len(prepared.tokenizer)}}))
     for name, store in {"text": prepared.train, "development set": prepared.dev}.items():
         _check_lengths(store, config.model.max_length, name)
-    return PreparedRun(config, machine, prepared, cache)
+    return PreparedRun(config, machine, prepared, cache, (*shape.notes, *fitted.notes))
+
+
+def _conditions(machine: Machine, rank: ProcessRank, phase: Phase) -> Conditions:
+    """Describe this machine; its speed is measured when it is asked for."""
+
+    def speed_of(config: Config, batch_tokens: int) -> float:
+        with phase("timing a few steps"):
+            return rank.world * measure_speed(config, machine, batch_tokens)
+
+    return Conditions(
+        on_gpu=machine.device.type != "cpu",
+        speed_of=speed_of,
+        compiles=machine.uses_cuda_graphs,
+    )
 
 
 def _target_form(task_name: str) -> TargetForm | None:

@@ -33,20 +33,22 @@ class Scores:
 class Criterion:
     """Decides which weights are the best: those with the lower dev loss, or the better metric.
 
-    By the metric, scores without one come last and are ordered by their loss. So a run that
-    translates nothing while it trains goes by the loss until its end.
+    By the metric, the loss decides between equal scores, such as a BLEU of 0 at the start. Scores
+    without a metric come last and are ordered by their loss. So a run that translates nothing while
+    it trains goes by the loss until its end.
     """
 
     by_metric: bool = False
 
-    def rank(self, scores: Scores | None) -> tuple[int, float]:
+    def rank(self, scores: Scores | None) -> tuple[int, float, float]:
         """Return a key that sorts the best scores first; what is not finite comes last."""
         if scores is None:
-            return 1, math.inf
+            return 1, 0.0, math.inf
+        loss = scores.loss if math.isfinite(scores.loss) else math.inf
         if self.best_by(scores) == "metric" and scores.metric is not None:
             score = scores.metric.score
-            return 0, -score if scores.metric.higher_is_better else score
-        return 1, scores.loss if math.isfinite(scores.loss) else math.inf
+            return 0, -score if scores.metric.higher_is_better else score, loss
+        return 1, 0.0, loss
 
     def is_better(self, new: Scores, old: Scores | None) -> bool:
         """Whether new scores are better than the best so far, if there are any."""

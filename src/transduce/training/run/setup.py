@@ -11,23 +11,20 @@ from transduce.data.loader import Loader
 from transduce.data.prepare import Phase, Prepared
 from transduce.errors import InputError
 from transduce.models.build import build_model
+from transduce.models.model_files import CHECKPOINTS
+from transduce.training.data_summary import summarise_data
 from transduce.training.dev import DevScore, make_evaluate
 from transduce.training.distributed import Processes, ProcessRank, joined
-from transduce.training.progress import Preparing, ProgressCallback, Settled, Translated
+from transduce.training.progress import Preparing, ProgressCallback, Settled, Status, Translated
 from transduce.training.request import Request
 from transduce.training.run.checkpoint import Checkpoints
-from transduce.training.run.events import Event, Tell
-from transduce.training.run.fine_tuning import starting_model
+from transduce.training.run.events import Event, Tell, Warned
+from transduce.training.run.fine_tuning import describe_start, starting_model
 from transduce.training.run.finish import finish
-from transduce.training.run.folder import (
-    CHECKPOINTS,
-    JOURNAL,
-    RunFolder,
-    check_data,
-    resumed_settings,
-)
+from transduce.training.run.folder import JOURNAL, RunFolder, check_data
 from transduce.training.run.journal import Journal
 from transduce.training.run.prepare import PreparedRun, prepare_run
+from transduce.training.run.resume import Resumption, resume, settings_to_resume
 from transduce.training.run.scores import Criterion
 from transduce.training.session import Setup
 
@@ -62,16 +59,20 @@ def open_run(
     """Settle what is open, prepare the data, lock the folder, and build what training needs."""
     folder = RunFolder(request.out)
     folder.check()
-    settled = None if request.fresh else folder.settings()
-    wanted = resumed_settings(folder, settled, request.settings()) if settled else None
+    settled = settings_to_resume(folder, request)
+    resumed = resume(folder, settled, request) if settled else None
+    wanted = resumed.config if resumed else None
     ready = prepare_run(request, folder, wanted, rank, _phases(progress, rank))
+    if rank.rank == 0:
+        for note in resumed.notes if resumed else describe_start(request.given, ready.config):
+            progress(Warned(folder.last_step(), note))
     with ExitStack() as stack:
         processes = stack.enter_context(
             joined(rank, device=ready.machine.device, timeout_s=ready.config.run.timeout_s)
         )
         if processes.is_first:
             stack.enter_context(folder.locked())
-            _open(folder, request, ready, settled)
+            _open(folder, request, ready, resumed)
         config = Config.from_tree(processes.broadcast(ready.config.model_dump(mode="json")))
         if processes.broadcast(folder.is_finished()):
             yield OpenRun(None, folder, ready.prepared)
@@ -79,13 +80,14 @@ def open_run(
         setup = _setup(replace(ready, config=config), folder, processes, should_stop)
         newest = setup.checkpoints.newest()
         step = newest.step if newest else 0
-        progress(Settled(folder.path, config, step))
+        data = summarise_data(ready.prepared, config, request.settings())
+        progress(Settled(folder.path, config, step, ready.notes, data))
         if not processes.is_first:
             yield OpenRun(setup, folder, ready.prepared)
             return
         setup.checkpoints.remove_leftovers()
         journal = stack.enter_context(Journal.open(folder.path / JOURNAL, step))
-        setup = replace(setup, tell=_both(journal, progress))
+        setup = replace(setup, tell=_both(journal, progress), status=Status(progress))
         yield OpenRun(
             _scored_on(setup, ready, config.run.score_sentences, progress),
             folder,
@@ -116,6 +118,7 @@ def _scored_on(
         sentences=sentences,
         stopped=setup.stopped,
         on_translated=translated,
+        on_progress=setup.status.report,
     )
     return replace(setup, evaluate=evaluate)
 
@@ -141,10 +144,12 @@ def _phases(progress: ProgressCallback, rank: ProcessRank) -> Phase:
     return phase
 
 
-def _open(folder: RunFolder, request: Request, ready: PreparedRun, settled: Config | None) -> None:
+def _open(
+    folder: RunFolder, request: Request, ready: PreparedRun, resumed: Resumption | None
+) -> None:
     """Begin a run's folder, or see that it is the same run's."""
-    if settled is None:
-        if not request.fresh and folder.settings() is not None:
+    if resumed is None:
+        if not request.fresh and folder.has_trained():
             raise InputError(
                 f"another process began a run in {folder.path} in the meantime: run the same "
                 "command again to resume it, or choose another --out"
@@ -155,11 +160,12 @@ def _open(folder: RunFolder, request: Request, ready: PreparedRun, settled: Conf
             given=request.settings(),
             tokenizer=ready.prepared.tokenizer_file,
             digests=ready.prepared.digests,
+            preset=request.preset,
+            dev_pairs=ready.prepared.dev_pairs,
         )
     else:
         check_data(folder, ready.prepared.digests)
-        if ready.config != settled:
-            folder.reopen(ready.config)
+        folder.resume(ready.config, resumed.budgets)
 
 
 def _setup(

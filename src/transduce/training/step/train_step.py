@@ -14,6 +14,7 @@ from transduce.data.packed_layout import PackedLayout
 from transduce.errors import TransduceError
 from transduce.hardware.cuda_graphs import GraphedFunction
 from transduce.models.base import Seq2Seq
+from transduce.nn.kernels.available import register_training_kernels
 from transduce.training.distributed import Processes
 from transduce.training.step.loss import smoothed_loss
 from transduce.training.step.machine import Machine
@@ -54,6 +55,7 @@ class TrainStep:
             self._stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
             self._update = GraphedFunction(self._update_weights, self._stream)
             if model.abilities.packed_sequences:
+                register_training_kernels()
                 model.compile_layers()
 
     def __call__(

@@ -1,0 +1,1 @@
+"""File formats of text and parallel text, each read as a stream."""

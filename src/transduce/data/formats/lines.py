@@ -1,0 +1,124 @@
+"""Lines of plain and compressed files, read as a stream.
+
+Lines end at LF or CR LF only: other characters that might be taken for a line break (U+2028, form
+feed, NUL) are part of the text. A byte-order mark at the start is dropped.
+"""
+
+import bz2
+import gzip
+import lzma
+import zlib
+from collections.abc import Iterator
+from importlib import import_module
+from io import BufferedIOBase
+from pathlib import Path
+
+from transduce.errors import InputError
+from transduce.files.errors import reporting_read_errors
+
+BLOCK_BYTES = 1 << 20
+MAX_LINE_BYTES = 1 << 24
+PACKED_BYTES = 1 << 10  # read from a .zst at a time: it may decompress to 30,000 times as much
+COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
+
+
+def read_lines(path: Path) -> Iterator[str]:
+    """Stream the lines of a plain or compressed file, without line breaks."""
+    lines_before = 0
+    for block in _whole_lines(path):
+        try:
+            text = block.decode()
+        except UnicodeDecodeError as undecodable:
+            raise _not_utf_8(path, block, undecodable.start, lines_before) from undecodable
+        if lines_before == 0:
+            text = text.removeprefix("\ufeff")
+        lines = text.split("\n")
+        if not lines[-1]:  # after the last line break
+            lines.pop()
+        lines_before += len(lines)
+        yield from (line.removesuffix("\r") for line in lines)
+    if lines_before == 0:
+        raise InputError(f"{path} is empty")
+
+
+def read_blocks(path: Path) -> Iterator[bytes]:
+    """Stream the content of a plain or compressed file, about a megabyte at a time."""
+    with reporting_read_errors(path):
+        try:
+            with _opened(path) as stream:
+                while block := stream.read(BLOCK_BYTES):
+                    yield block
+        except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as damaged:
+            raise InputError(f"{path} is damaged or truncated: {damaged}") from damaged
+
+
+def _whole_lines(path: Path) -> Iterator[bytes]:
+    """Stream blocks that end where a line ends."""
+    rest = b""
+    for block in read_blocks(path):
+        rest += block
+        end = rest.rfind(b"\n") + 1
+        if end:
+            yield rest[:end]
+            rest = rest[end:]
+        elif len(rest) > MAX_LINE_BYTES:
+            raise InputError(f"{path} has a line of over {MAX_LINE_BYTES:,} bytes: is it text?")
+    if rest:
+        yield rest
+
+
+def _opened(path: Path) -> BufferedIOBase:
+    match path.suffix.lower():
+        case ".gz":
+            return gzip.open(path)
+        case ".xz":
+            return lzma.open(path)
+        case ".bz2":
+            return bz2.open(path)
+        case ".zst":
+            return _ZstandardFile(path)
+        case _:
+            return path.open("rb")
+
+
+class _ZstandardFile(BufferedIOBase):
+    """Reads a .zst file; the library's own reader does not notice if one is truncated."""
+
+    def __init__(self, path: Path) -> None:
+        try:
+            self._library = import_module("zstandard")
+        except ImportError:
+            raise InputError(f"{path}: install the package zstandard to read .zst") from None
+        self._packed = path.open("rb")
+        self._frame = self._library.ZstdDecompressor().decompressobj()
+        self._ended = True  # between frames
+
+    def read(self, _size: int | None = -1) -> bytes:
+        """Return some bytes, or none at the end of the file."""
+        text = b""
+        while not text:
+            packed = self._packed.read(PACKED_BYTES)
+            if not packed:
+                if not self._ended:
+                    raise EOFError("the last frame has no end")
+                return b""
+            while packed:
+                if self._ended:
+                    self._frame = self._library.ZstdDecompressor().decompressobj()
+                try:
+                    text += self._frame.decompress(packed)
+                except self._library.ZstdError as damaged:
+                    raise EOFError(str(damaged)) from damaged
+                packed, self._ended = self._frame.unused_data, self._frame.eof
+        return text
+
+    def close(self) -> None:
+        """Close the file."""
+        self._packed.close()
+        super().close()
+
+
+def _not_utf_8(path: Path, block: bytes, position: int, lines_before: int) -> InputError:
+    line = lines_before + block.count(b"\n", 0, position) + 1
+    byte = position - block.rfind(b"\n", 0, position)
+    return InputError(f"{path} line {line:,} byte {byte:,}: not UTF-8; convert the file to UTF-8")

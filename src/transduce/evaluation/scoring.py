@@ -1,0 +1,158 @@
+"""The scores of several systems on one test set."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Literal
+
+from transduce.errors import InputError
+from transduce.evaluation.paper_bleu import MissingMosesError, check_language, paper_bleu
+from transduce.evaluation.report import (
+    EvaluationReport,
+    LengthBucket,
+    LengthUnit,
+    bleu_by_length,
+    length_unit,
+    report,
+)
+from transduce.tasks.base import MetricScore
+from transduce.tasks.registry import find_task
+from transduce.tasks.tokenization import Tokenization, warnings_of
+
+
+@dataclass(frozen=True)
+class Evaluation:
+    """All scores of one system on one test set, and those of further systems."""
+
+    hypotheses: tuple[str, ...]
+    metric: MetricScore | None  # of the model's task; None: it is in the report, or `no_metric`
+    report: EvaluationReport  # which compares with the baseline
+    paper: MetricScore | None  # BLEU as the paper reports it
+    no_paper: str  # why there is none
+    measured: Literal["source", "reference"]  # what lengths are measured on; of several, the first
+    buckets: tuple[LengthBucket, ...]
+    unit: LengthUnit = "words"  # of these lengths
+    system: str = ""  # the model folder or the file of translations
+    references: int = 1  # for each sentence
+    no_metric: str = ""  # why the task's metric is missing
+    no_ter: str = ""  # why TER is missing
+    notes: tuple[str, ...] = ()  # what to know about these scores
+    baseline: str | None = None  # what the systems are compared with; None: there is only one
+    baseline_report: EvaluationReport | None = None  # None: the baseline is the first system
+    others: tuple["Evaluation", ...] = ()  # of further systems
+
+    @property
+    def systems(self) -> tuple["Evaluation", ...]:
+        """All systems, this one first."""
+        return (self, *self.others)
+
+
+@dataclass(frozen=True)
+class ComparedTexts:
+    """What is compared, line by line."""
+
+    sources: Sequence[str] | None  # None: only given translations and references
+    references: Sequence[Sequence[str]]  # one text or several
+    labels: Mapping[str, str] = field(default_factory=dict)  # of a public test set, for signatures
+
+
+@dataclass(frozen=True)
+class Scoring:
+    """How translations are scored; raises if that is impossible."""
+
+    tokenization: Tokenization
+    language: str | None  # for BLEU as in the paper
+    task: str = "translation"
+
+    def __post_init__(self) -> None:
+        if self.language:
+            check_language(self.language)
+
+    def __call__(
+        self,
+        systems: Sequence[tuple[str, Sequence[str]]],
+        texts: ComparedTexts,
+        *,
+        baseline: tuple[str, Sequence[str]] | None = None,
+    ) -> Evaluation:
+        """Score systems, each with its name; compare all with the baseline, or with the first."""
+        tested = [baseline, *systems] if baseline else systems
+        reports = report(
+            [hypotheses for _, hypotheses in tested],
+            texts.references,
+            tokenization=self.tokenization,
+            labels=texts.labels,
+        )
+        warnings = warnings_of(
+            self.tokenization, [line for refs in texts.references for line in refs], dict(tested)
+        )
+        first, *others = (
+            replace(
+                self._scores(hypotheses, texts, whole),
+                system=name,
+                baseline=tested[0][0] if len(tested) > 1 else None,
+                baseline_report=reports[0] if baseline else None,
+                notes=(*self.tokenization.notes, *warnings),
+            )
+            for (name, hypotheses), whole in zip(systems, reports[-len(systems) :], strict=True)
+        )
+        return replace(first, others=tuple(others))
+
+    def _scores(
+        self, hypotheses: Sequence[str], texts: ComparedTexts, whole: EvaluationReport
+    ) -> Evaluation:
+        refs = texts.references
+        metric, no_metric = self._metric(hypotheses, texts, whole)
+        paper, no_paper = self._paper(hypotheses, texts)
+        measured = refs[0] if texts.sources is None else texts.sources
+        unit = length_unit(measured)
+        return Evaluation(
+            hypotheses=tuple(hypotheses),
+            metric=metric,
+            report=whole,
+            paper=paper,
+            no_paper=no_paper,
+            measured="reference" if texts.sources is None else "source",
+            buckets=bleu_by_length(
+                hypotheses, refs, measured, tokenize=self.tokenization.bleu, unit=unit
+            ),
+            unit=unit,
+            references=len(refs),
+            no_metric=no_metric,
+            no_ter=""
+            if self.tokenization.ter
+            else "it counts words, which this script has no spaces between",
+        )
+
+    def _metric(
+        self, hypotheses: Sequence[str], texts: ComparedTexts, whole: EvaluationReport
+    ) -> tuple[MetricScore | None, str]:
+        """Score by the task's own metric unless the report has it, or return why not."""
+        [first, *others] = texts.references
+        metric = find_task(self.task).metric(first)
+        if metric.name in {score.name for score in whole.scores}:
+            return None, ""
+        if others:
+            return None, f"{metric.name}: not computed: it takes one reference a sentence"
+        return metric.score(hypotheses, first), ""
+
+    def _paper(
+        self, hypotheses: Sequence[str], texts: ComparedTexts
+    ) -> tuple[MetricScore | None, str]:
+        """Score as the paper does, or return why not."""
+        if not self.language:
+            return None, "name the target language with --lang"
+        if self.tokenization.writing.spacing == "none":
+            return None, "Moses' tokenizer needs spaces between words"
+        try:
+            return paper_bleu(hypotheses, *texts.references, language=self.language), ""
+        except MissingMosesError as lacking:
+            return None, str(lacking)
+
+
+def check_same_length(name: object, lines: Sequence[str], references: Sequence[str]) -> None:
+    """Raise unless a text has as many lines as its references."""
+    if len(lines) != len(references):
+        raise InputError(
+            f"{name} has {len(lines):,} lines but there are {len(references):,} references: "
+            "they must match line by line"
+        )

@@ -1,0 +1,69 @@
+"""A run whose settings are left open: fitted to corpus, machine and budget, and told so."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+from tests.command import Command
+from tests.system.small_runs import training, write_corpus
+from transduce.config.load import load_config
+from transduce.training.run.events import Scored
+from transduce.training.run.journal import read_journal
+
+OPEN = {
+    "training.batch_tokens": None,
+    "training.schedule": None,
+    "training.warmup_steps": None,
+    "training.steps": None,
+    "run.checkpoint_steps": None,
+    "run.score_sentences": None,
+}
+
+
+@pytest.fixture
+def corpus(tmp_path: Path) -> Path:
+    return write_corpus(tmp_path)
+
+
+def test_a_budget_in_minutes_decides_and_a_useless_one_is_warned_of(
+    corpus: Path, command: Command, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    result = command(*training(corpus, out, **OPEN | {"training.minutes": 0.01}))
+    assert result.code == 0, result.err
+    assert re.search(
+        r"^budget: 0\.01 minutes are about [\d,]+ steps of 512 tokens", result.err, re.M
+    )
+    config = load_config(out / "config.yaml")
+    steps = int(re.findall(r"about ([\d,]+) steps", result.err)[0].replace(",", ""))
+    assert ("too few to learn to translate" in result.err) == (steps < 600)
+    assert config.training.warmup_steps <= max(1, steps // 4)
+    assert config.run.checkpoint_steps <= steps
+    assert config.run.scoring_share == 0.05
+    assert config.run.choose_by == "metric"
+
+
+def test_without_a_budget_it_says_how_long_it_will_take_and_scores_early(
+    corpus: Path, command: Command, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    result = command(*training(corpus, out, **OPEN | {"training.steps": 30}))
+    assert result.code == 0, result.err
+    assert re.search(r"^time: about .* here for 30 steps of 512 tokens a side", result.err, re.M)
+    scored = [
+        event.step for event in read_journal(out / "journal.jsonl") if isinstance(event, Scored)
+    ]
+    assert scored == [12, 24, 30]
+
+
+def test_who_says_when_to_score_gets_no_other_scores(
+    corpus: Path, command: Command, tmp_path: Path
+) -> None:
+    out = tmp_path / "run"
+    asked = {"training.steps": 30, "run.checkpoint_steps": 20}
+    assert command(*training(corpus, out, **OPEN | asked)).code == 0
+    scored = [
+        event.step for event in read_journal(out / "journal.jsonl") if isinstance(event, Scored)
+    ]
+    assert scored == [20, 30]
