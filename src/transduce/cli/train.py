@@ -50,7 +50,7 @@ HeldOutOption = Annotated[
 PresetOption = Annotated[
     str | None,
     typer.Option(
-        help="Name of a preset ('transduce presets'); by default chosen by corpus size.",
+        help="Name of a preset ('transduce presets'); by default chosen by corpus and budget.",
         autocompletion=complete_preset,
     ),
 ]

@@ -47,12 +47,12 @@ def train(
     """Train a model on parallel text; the same call again resumes a run that was stopped.
 
     recipe: a YAML file of settings; every other argument overrides it.
-    src, tgt: source and target text, line by line; or in `src` alone .tsv or .jsonl files.
+    src, tgt: source and target text, line by line; or in `src` alone .tsv, .csv, .jsonl or .tmx.
     out: the folder of the run; with a recipe, `runs/<name of the recipe>` by default.
     dev_src, dev_tgt: development text; without it, pairs of the training text are held out.
     held_out: texts whose sentences are never trained on, such as test sets.
-    preset: the name of a preset; without one, chosen by the size of the corpus.
-    init: a model folder to fine-tune.
+    preset: the name of a preset; without one, chosen by corpus, machine and budget.
+    init: a model folder, a run or a checkpoint to fine-tune.
     settings: any settings, nested, as in `{"training": {"steps": 1000}}`, or as a list of texts, as
         in `["training.steps=1000"]`. The corpus and the machine decide those that are not given.
     cache: a folder for prepared data that several runs may share; by default in `out`.
