@@ -82,7 +82,8 @@ def test_pairs_stay_aligned(
     assert list(read_pairs(source)) == pairs
     entries = [json.dumps({"en": pair.src, "de": pair.tgt, "n": 1}) for pair in pairs]
     (folder / "c.jsonl").write_text("\n".join(entries), encoding="utf-8")
-    assert list(read_pairs(JsonLines(folder / "c.jsonl", src="en", tgt="de"))) == pairs
+    on_one_line = [Pair(*(text.replace("\r", " ") for text in pair)) for pair in pairs]
+    assert list(read_pairs(JsonLines(folder / "c.jsonl", src="en", tgt="de"))) == on_one_line
 
 
 @given(written=lines, mark=st.sampled_from(["", "\ufeff"]), block=st.integers(1, 64))

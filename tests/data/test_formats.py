@@ -46,8 +46,9 @@ def pairs_of(path: Path, fields: str = "src,tgt") -> list[Pair]:
     found = list(read_pairs(source))
     assert count_pairs(source) == len(found)
     for place, side in enumerate(("src", "tgt")):
-        lines = [pair[place].replace("\r\n", " ").replace("\n", " ") for pair in found]
+        lines = [pair[place] for pair in found]
         assert list(read_side(path, side, fields=fields)) == lines  # type: ignore[arg-type]
+        assert not any("\n" in line or "\r" in line for line in lines)
     return found
 
 
@@ -125,7 +126,20 @@ def test_a_table_that_does_not_fit_is_explained(
 
 def test_names_of_other_files_leave_two_columns_without_a_header(tmp_path: Path) -> None:
     path = written(tmp_path, "a.tsv", "I sleep.\tIch schlafe.\n")
-    assert pairs_of(path, "translation.en,translation.de") == [("I sleep.", "Ich schlafe.")]
+    named = {"b.jsonl": "{}\n", "b.tmx": "", "b.tsv": "de\ten\n", "c.tsv": "1\t2\t3\n"}
+    for name, text in named.items():
+        other = written(tmp_path, name, text)
+        source = source_of(path, fields="translation.de,en", among=[path, other])
+        assert list(read_pairs(source)) == [("I sleep.", "Ich schlafe.")]
+    others = [path, written(tmp_path, "d.tsv", "a\tb\n"), written(tmp_path, "d.txt", "a\n")]
+    for fields, names in {"de,en": "'de' or 'en'", "1,en": "'1' or 'en'"}.items():
+        with pytest.raises(InputError) as raised:
+            source_of(path, fields=fields, among=others)
+        assert str(raised.value) == (
+            f"{path} has two columns and no header, so none is named {names}: "
+            "choose them by number, with --fields 1,2 or 2,1"
+        )
+    assert pairs_of(path, "2,1") == [("Ich schlafe.", "I sleep.")]
     assert "no column" in refused(written(tmp_path, "a.csv", "I sleep.,Ich schlafe.\n"), "en,de")
 
 
@@ -139,7 +153,8 @@ def test_csv_comes_back_whatever_is_quoted(
     writer.writerows(rows)
     path = tmp_path_factory.mktemp("csv") / "a.csv"
     path.write_bytes(text.getvalue().encode())
-    assert pairs_of(path, "en,de") == [(en, de) for de, _, en in rows]
+    on_one_line = [[cell.replace("\n", " ") for cell in row] for row in rows]
+    assert pairs_of(path, "en,de") == [(en, de) for de, _, en in on_one_line]
 
 
 @given(rows=st.lists(st.tuples(cells, cells, cells), min_size=1))
@@ -228,7 +243,8 @@ def test_units_with_both_languages_come_back(
     path = tmp_path_factory.mktemp("tmx") / "a.tmx"
     text = tmx_of(*({lang: escape(one) for lang, one in unit.items()} for unit in units))
     path.write_bytes(text.encode())
-    expected = [(one["en"], one["de-AT"]) for one in units if {"en", "de-AT"} <= one.keys()]
+    both = [unit for unit in units if {"en", "de-AT"} <= unit.keys()]
+    expected = [tuple(one[lang].replace("\n", " ") for lang in ("en", "de-AT")) for one in both]
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(tmx, "BYTES_AT_ONCE", block)
         assert pairs_of(path, "EN,de") == expected
@@ -330,4 +346,4 @@ def test_blocks_of_any_size_are_the_same_table(
     path.write_bytes('"ä ""b""",c\r\n"d\r\ne",f\r\n'.encode())
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(file_lines, "BLOCK_BYTES", block)
-        assert list(read_pairs(source_of(path))) == [('ä "b"', "c"), ("d\ne", "f")]
+        assert list(read_pairs(source_of(path))) == [('ä "b"', "c"), ("d e", "f")]

@@ -2,6 +2,7 @@
 
 import json
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 import torch
 
 import transduce
+from tests.command import Command
 from tests.translation.likely import learnt_tokenizer, random_model, saved, sentences
 from transduce.config.schema import Config
 from transduce.data.corpus import Pair
@@ -160,6 +162,60 @@ def test_the_translator_behaves_the_same_with_both_engines(plain: Path) -> None:
     for one, other in zip(ours, theirs, strict=True):
         assert (one.source, one.text, one.note) == (other.source, other.text, other.note)
         assert other.score == pytest.approx(one.score, abs=1e-2)
+
+
+PREFIXES = ["D", "Die Sch", "Die ", "Der Gärtner", "Ich ha", "x", "", "Wir sehen ", "Mei", "Ei"]
+"""How translations must start: some end within a word, some after one."""
+
+
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
+def test_every_translation_starts_with_its_prefix(
+    plain: Path, engine: str, tmp_path: Path, command: Command
+) -> None:
+    source, given = tmp_path / "a", tmp_path / "b"
+    source.write_text("".join(f"{text}\n" for text in TEXTS[: len(PREFIXES)]), encoding="utf-8")
+    given.write_text("".join(f"{prefix}\n" for prefix in PREFIXES), encoding="utf-8")
+    options = ("--beam", "2", "--n-best", "2", "--device", "cpu", "--engine", engine)
+    result = command("translate", plain, source, "--prefix", given, *options)
+    assert result.code == 0
+    listed = [line.split(" ||| ") for line in result.out.splitlines()]
+    assert {int(number) for number, _, _ in listed} == set(range(len(PREFIXES)))
+    for number, text, _ in listed:
+        assert text.startswith(PREFIXES[int(number)])
+
+
+def test_greedy_search_completes_a_word_alike_in_both_engines(plain: Path) -> None:
+    options = Options(beam=1, alpha=0.0, second_try=False)
+    texts = TEXTS[: len(PREFIXES)]
+    ours, theirs = (
+        transduce.load(plain, "cpu", engine=engine).translate(texts, options, prefixes=PREFIXES)
+        for engine in ("torch", "ctranslate2")
+    )
+    for one, other in zip(ours, theirs, strict=True):
+        assert other.text == one.text
+        assert other.score == pytest.approx(one.score, abs=1e-2)
+
+
+def test_a_prefix_that_just_fits_into_the_model_is_spelt_whole(tmp_path: Path) -> None:
+    model = saved(tmp_path / "model", sharp_model(max_positions=6, positions="learned"))
+    for engine in ("torch", "ctranslate2"):
+        translator = transduce.load(model, "cpu", engine=engine)
+        [found] = translator.translate(["A b"], Options(beam=2), prefixes=["Schwxq"])
+        assert found.text.startswith("Schwxq")
+
+
+def test_a_score_after_an_unfinished_word_is_the_forced_score(plain: Path) -> None:
+    torch_engine, engine = engines(plain)
+    given = [
+        replace(sentence, prefix_text=prefix)
+        for sentence, prefix in zip(encoded(), PREFIXES, strict=False)
+    ]
+    for sentence, found in zip(given, engine.search(given, Options(beam=4, n_best=4)), strict=True):
+        for one in found:
+            forced = EncodedSentence(sentence.ids, 0, one.ids)
+            [[again]] = torch_engine.search([forced], Options(beam=1, alpha=0.0))
+            if length(again) == length(one):
+                assert log_probability(one, 0.6) == pytest.approx(again.score, abs=1e-3)
 
 
 def test_attention_is_that_of_the_translation_in_both_engines(plain: Path) -> None:

@@ -183,6 +183,24 @@ def test_a_reopened_run_gives_the_better_of_its_end_and_what_came_after(run: Run
     assert find_model(run.path) == ModelFiles(run.path, ended), "it is over again"
 
 
+def test_a_run_reopened_twice_has_one_end(run: Run) -> None:
+    (run.path / "model.safetensors").write_bytes(run.weights)
+    run.checkpoint(20, scores(2.0), best=scores(2.0))
+    later = run.checkpoint(30, scores(1.0), best=scores(1.0))
+    first = {"step": 20, "changed": {"training.steps": [20, 40]}}
+    second = {"step": 30, "changed": {"training.steps": [40, 60]}, "was_finished": False}
+    for mark in ({"was_finished": True}, {}):  # older records have none
+        run.describe({"budgets": [first | mark, second]})
+        found = find_model(run.path)
+        assert found.weights.parent == later
+        assert "weights of step 30, its best so far" in (found.note or "")
+    state = {"progress": {"best": scores(2.0)}, "scores": scores(3.0)}
+    (later / "state.json").write_text(json.dumps(state))
+    found = find_model(run.path)
+    assert found.weights == run.path / "model.safetensors"
+    assert "weights of its end at step 20, before it resumed" in (found.note or "")
+
+
 def test_a_model_folder_is_what_it_was(run: Run, caplog: pytest.LogCaptureFixture) -> None:
     (run.path / "model.safetensors").write_bytes(run.weights)
     run.checkpoint(8, scores(2.0), best=scores(2.0))

@@ -132,7 +132,7 @@ def could_run(span: str) -> bool:
     options = {word for word in words if word.startswith("--")}
     if program == "transduce":
         command = typer.main.get_command(app)
-        while words and hasattr(command, "commands"):
+        while words and not words[0].startswith("--") and hasattr(command, "commands"):
             command = command.commands.get(words.pop(0))
         if command is None:
             return False

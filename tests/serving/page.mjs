@@ -51,12 +51,24 @@ globalThis.fetch = (path, options = {}) => {
 const { text, result, status, fault } = elements;
 const shown = () => result.children.map((line) => line.textContent).join("\n");
 const tick = () => new Promise((resolve) => { setTimeout(resolve, 5); });
-async function until(condition) { while (!condition()) await tick(); }
+/** Wait until any timer of the page that was set before has run: it sets none for longer than this. */
+const afterPause = () => new Promise((resolve) => { setTimeout(resolve, 400); });
+async function until(condition) { while (!(await condition())) await tick(); }
+async function isHeld() {
+  const metrics = await (await realFetch(`${address}/metrics`)).text();
+  return /^transduce_queue_sentences [1-9]/m.test(metrics);
+}
 function type(value, event = {}) {
   text.value = value;
   text.fire("input", event);
 }
 
+if (scenario === "keyless") {
+  answer = async (path, options) => {
+    const response = await realFetch(address + path, options);
+    return path === "/v1/models" ? Response.json({ ...await response.json(), needs_key: true }) : response;
+  };
+}
 const source = await (await realFetch(`${address}/web/page.js`)).text();
 await import(`data:text/javascript,${encodeURIComponent(source)}`);
 await until(() => elements.pair.value !== "");
@@ -69,7 +81,7 @@ const scenarios = {
   },
   async newer() {
     type("hold");
-    await until(() => asked.length === 1);
+    await until(isHeld);
     type("next");
     const wasCancelled = asked[0].signal.aborted;
     await until(() => shown() === "NEXT");
@@ -110,6 +122,29 @@ const scenarios = {
     const afterwards = shown();
     type("x".repeat(3000));
     return { afterwards, asked: asked.length, status: status.textContent };
+  },
+  async pair() {
+    type("one");
+    await until(() => shown() === "ONE");
+    elements.pair.fire("change");
+    await until(() => asked.length === 2);
+    await until(() => result.attributes["aria-busy"] === "false");
+    text.value = "x".repeat(3000);
+    elements.pair.fire("change");
+    return { asked: asked.map((one) => one.text), shown: shown(), status: status.textContent };
+  },
+  async keyless() {
+    text.value = "one";
+    elements.pair.fire("change");
+    await afterPause();
+    return { asked: asked.length, fault: fault.textContent, status: status.textContent };
+  },
+  async paused() {
+    type("one");
+    text.fire("keydown", { key: "Escape" });
+    const stopped = status.textContent;
+    await afterPause();
+    return { stopped, asked: asked.length, shown: shown() };
   },
 };
 process.stdout.write(JSON.stringify(await scenarios[scenario]()));

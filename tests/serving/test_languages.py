@@ -27,6 +27,7 @@ def test_a_pair_may_stand_before_the_folder(
     [
         (["a/train.en"], ["a/train.de"], LanguagePair("en", "de")),
         (["x.en.gz", "y.en"], ["x.fr.zst", "y.fr"], LanguagePair("en", "fr")),
+        (["X.en.GZ"], ["x.fr.Zst"], LanguagePair("en", "fr")),
         (["train.txt"], ["train.de"], None),
         (["a.en", "b.de"], ["a.de", "b.en"], None),
         (["a.en"], ["b.en"], None),

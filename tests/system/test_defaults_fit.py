@@ -54,7 +54,7 @@ def test_without_a_budget_it_says_how_long_it_will_take_and_scores_early(
     scored = [
         event.step for event in read_journal(out / "journal.jsonl") if isinstance(event, Scored)
     ]
-    assert scored == [12, 24, 30]
+    assert scored == [13, 26, 30]
 
 
 def test_who_says_when_to_score_gets_no_other_scores(

@@ -10,6 +10,7 @@ import pytest
 from tests.command import Command
 from tests.translation.likely import random_model, saved
 from transduce.grammar import generate
+from transduce.models.model_files import WEIGHTS
 
 PAIRS = list(generate(12, seed=7))
 FIELDS = {
@@ -106,6 +107,61 @@ def test_train_reads_every_format_for_every_purpose(tmp_path: Path, command: Com
     assert (tmp_path / "run" / "model.safetensors").exists()
 
 
+SMALL = (
+    *("--set=model.d_model=16", "--set=model.d_ff=16", "--set=model.h=2", "--set=model.n_layers=1"),
+    *("--set=model.vocab_size=300", "--set=training.steps=1", "--set=run.device=cpu"),
+)
+
+
+def _development_set(folder: Path) -> Path:
+    path = folder / "dev.tsv"
+    path.write_text("".join(f"x {n}\ty {n}\n" for n in range(4)), encoding="utf-8")
+    return path
+
+
+def test_train_takes_a_line_break_in_a_cell_for_a_space(tmp_path: Path, command: Command) -> None:
+    dev = _development_set(tmp_path)
+    for sign in ("\n", " "):
+        folder = tmp_path / str(ord(sign))
+        folder.mkdir()
+        with (folder / "c.csv").open("w", encoding="utf-8", newline="") as stream:
+            csv.writer(stream).writerows(
+                [text.replace(" ", sign) for text in pair] for pair in PAIRS
+            )
+        result = command(
+            *("train", "--src", "c.csv", "--no-clean", "--out", "run"),
+            *("--dev-src", dev, *SMALL),
+            folder=folder,
+        )
+        assert result.code == 0, result.err
+    one, other = (
+        [(tmp_path / name / "run" / file).read_bytes() for file in ("tokenizer.json", WEIGHTS)]
+        for name in ("10", "32")
+    )
+    assert one == other
+
+
+def test_train_does_not_guess_which_column_a_name_is_of(tmp_path: Path, command: Command) -> None:
+    result = command(
+        *("train", "--src", "a.tsv", "--fields", "en,de", "--no-clean", "--out", tmp_path / "run"),
+        *SMALL,
+    )
+    assert result.code == 2
+    assert "a.tsv has two columns and no header, so none is named 'en' or 'de'" in result.err
+    mixed = command(
+        *("train", "--src", "a.tsv", "--src", "b.jsonl", "--fields", "de,en"),
+        *(
+            "--dev-src",
+            _development_set(tmp_path),
+            "--no-clean",
+            "--out",
+            tmp_path / "mixed",
+            *SMALL,
+        ),
+    )
+    assert mixed.code == 0, mixed.err
+
+
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
@@ -115,6 +171,19 @@ def test_train_reads_every_format_for_every_purpose(tmp_path: Path, command: Com
         (("translate", "model", "a.csv"), "a.csv line 1: 3 columns instead of two: 'id', 'en', '"),
         (("translate", "model", "a.src", "--fields", "de"), "--fields is for files with several"),
         (("translate", "model", "a.tsv", "--fields", "1,2,3"), "give two names"),
+        (
+            ("translate", "model", "a.tsv", "--fields", "en,de"),
+            "a.tsv has two columns and no heade",
+        ),
+        (
+            ("score", "model", "--src", "a.tsv", "--fields", "en,de"),
+            "none is named 'en' or 'de': c",
+        ),
+        (("data", "check", "a.tsv", "--fields", "en,de"), "by number, with --fields 1,2 or 2,1"),
+        (
+            ("evaluate", "model", "--src", "a.tsv", "--fields", "en,de"),
+            "none is named 'en': choose",
+        ),
         (("score", "model", "--src", "b.jsonl"), "b.jsonl line 1: no text in field 'src'"),
         (("data", "check", "a.tmx"), "a.tmx: nothing in the language 'src'; it has en-GB, de-DE"),
         (("train", "--src", "-", "--out", "run"), "standard input (-) can be read only once"),

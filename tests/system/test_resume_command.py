@@ -11,6 +11,7 @@ from tests.command import Command, Result
 from tests.system.small_runs import stopped_run, training, write_corpus
 from transduce.analysis import curves
 from transduce.config.load import load_config
+from transduce.errors import InputError
 from transduce.training.run.events import Event, Started, Stepped
 from transduce.training.run.folder import RunFolder
 from transduce.training.run.journal import read_journal
@@ -77,11 +78,91 @@ def test_a_finished_run_goes_on_with_more_steps_and_the_schedule_follows(
     told = "The budget was changed at step 20: steps 20 → 40; the learning rate followed."
     assert told in card_of(finished)
     provenance = json.loads((finished / "provenance.json").read_text())
-    assert provenance["budgets"] == [{"step": 20, "changed": {"training.steps": [20, 40]}}]
+    changed = {"training.steps": [20, 40]}
+    assert provenance["budgets"] == [{"step": 20, "changed": changed, "was_finished": True}]
     at_once = tmp_path / "at once"
     assert command(*training(corpus, at_once, training__steps=40)).code == 0
     later = [step for step in rates(at_once) if step > 20]
     assert [rates(finished)[step] for step in later] == [rates(at_once)[step] for step in later]
+
+
+def test_a_run_reopened_twice_gives_its_best_weights_since_its_end(
+    finished: Path, corpus: Path, command: Command
+) -> None:
+    stopped_run(corpus, finished, after=18, training__steps=40)
+    stopped_run(corpus, finished, after=2, training__steps=60)
+    first, second = json.loads((finished / "provenance.json").read_text())["budgets"]
+    assert (first["step"], first["was_finished"]) == (20, True)
+    assert not second["was_finished"]
+    states = {
+        int(path.parent.name[5:]): json.loads(path.read_text())
+        for path in finished.glob("checkpoints/step-*/state.json")
+    }
+    best = states[max(states)]["progress"]["best"]
+    [best_step] = [step for step, state in states.items() if state["scores"] == best]
+    assert 20 < best_step <= second["step"]
+    said = command("describe", finished).err
+    assert f"is not over: weights of step {best_step}, its best so far by " in said
+
+
+def test_the_end_is_known_even_if_it_was_killed_while_it_reopened(
+    finished: Path, corpus: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was killed after the card was removed and before the settings were written."""
+
+    def killed(_folder: RunFolder, name: str, content: str | bytes, call=RunFolder._write) -> None:  # type: ignore[no-untyped-def]
+        if name == "config.yaml":
+            raise InputError("killed")
+        call(_folder, name, content)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(RunFolder, "_write", killed)
+        complaint(command(*training(corpus, finished, training__steps=40)))
+    assert not (finished / "README.md").exists()
+    stopped_run(corpus, finished, after=3, training__steps=40)
+    [change] = json.loads((finished / "provenance.json").read_text())["budgets"]
+    assert (change["step"], change["was_finished"]) == (20, True)
+
+
+RECIPE = """
+training: {steps: 6, batch_tokens: 300}
+model: {vocab_size: 300, n_layers: 1, d_model: 16, d_ff: 32, h: 2}
+run: {device: cpu, checkpoint_steps: 8, score_sentences: 0}
+"""
+
+
+def test_a_recipe_does_not_undo_an_extension_by_an_option(
+    corpus: Path, tmp_path: Path, command: Command
+) -> None:
+    recipe, out = tmp_path / "small.yaml", tmp_path / "run"
+    recipe.write_text(RECIPE)
+    files = ["--src", str(corpus / "a.en"), "--tgt", str(corpus / "a.de")]
+    words = ["train", str(recipe), *files, "--out", str(out)]
+
+    def steps_after(*more: str) -> int:
+        done = command(*words, *more)
+        assert done.code == 0, done.err
+        return load_config(out / "config.yaml").training.steps
+
+    assert steps_after() == 6
+    assert steps_after("--steps", "8") == 8
+    again = command(*words)
+    assert "training.steps stays 8, as the run has it\n" in again.err
+    assert "is finished: nothing is left to do." in again.err
+    recipe.write_text(RECIPE.replace("steps: 6", "steps: 9"))
+    assert steps_after() == 9, "the recipe says something new"
+    assert steps_after("--set", "training.steps=6") == 6, "an option always counts"
+
+
+def test_a_preset_does_not_undo_an_extension(
+    corpus: Path, tmp_path: Path, command: Command
+) -> None:
+    words = [*training(corpus, tmp_path / "run", training__steps=None), "--preset", "big"]
+    assert command(*words, "--steps", "2").code == 0
+    done = command(*words, "--set", "training.epochs=0.01")
+    assert done.code == 0, done.err
+    assert load_config(tmp_path / "run" / "config.yaml").training.steps == 2
+    assert "training.steps stays 2, as the run has it\n" in done.err
 
 
 def test_a_budget_of_another_kind_may_be_added_and_taken_away(

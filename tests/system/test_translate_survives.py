@@ -1,7 +1,8 @@
 """`translate --out` that is stopped at any moment is continued to the same file, byte for byte."""
 
+import fcntl
 import json
-import os
+import re
 import shutil
 import signal
 from pathlib import Path
@@ -12,7 +13,9 @@ import pytest
 from tests.command import Command, KillAt, Result, start
 from tests.translation.likely import random_model, saved, sentences
 from transduce.cli import translate as translate_command
+from transduce.translation import load as load_translation
 from transduce.translation.torch_engine import TorchEngine
+from transduce.translation.translator import Translator
 
 LINES = list(sentences(22))
 FORMS = {
@@ -123,19 +126,19 @@ def stopped(command: Command, monkeypatch: pytest.MonkeyPatch, *arguments: str |
 
 
 @pytest.mark.parametrize(
-    ("change", "named"),
+    ("change", "difference"),
     [
-        ("input", "input"),
-        ("model", "model"),
-        ("prefix", "prefix"),
-        (("--beam", "2"), "beam"),
-        (("--beam", "1", "--jsonl"), "jsonl"),
-        (("--beam", "1", "--alpha", "1"), "alpha"),
+        ("input", "input [0-9a-f]{8}, not [0-9a-f]{8}"),
+        ("model", "model [0-9a-f]{8}, not [0-9a-f]{8}"),
+        ("prefix", 'prefix none, not "Sie"'),
+        (("--beam", "2"), "beam 1, not 2"),
+        (("--beam", "1", "--jsonl"), "jsonl false, not true"),
+        (("--beam", "2", "--alpha", "1"), r"beam 1, not 2; alpha 0\.6, not 1\.0"),
     ],
 )
-def test_another_command_starts_over_and_says_so(
+def test_another_command_is_refused_and_leaves_what_is_done(
     change: Any,
-    named: str,
+    difference: str,
     model: Path,
     text: Path,
     command: Command,
@@ -151,12 +154,103 @@ def test_another_command_starts_over_and_says_so(
         saved(copy, random_model(seed=6, max_positions=12))
     elif change == "prefix":
         options = (*options, "--prefix-text", "Sie")
-    result = command("translate", copy, text, *options, "--out", out)
-    first = result.err.splitlines()[0]
-    assert first == f"{out}.partial was begun with another {named}: starting over"
-    whole = text.with_name("whole")
-    command("translate", copy, text, *options, "--out", whole)
-    assert out.read_bytes() == whole.read_bytes()
+    left = [path.read_bytes() for path in sorted(out.parent.glob("out.partial*"))]
+    assert len(left) == 2
+    message = command("translate", copy, text, *options, "--out", out).mistake()
+    advice = (
+        "give the same command again to go on; to start over, remove "
+        f"{out}.partial or choose another --out"
+    )
+    begun = re.escape(f"{out}.partial was begun with ")
+    assert re.fullmatch(f"{begun}{difference}: {re.escape(advice)}", message)
+    assert left == [path.read_bytes() for path in sorted(out.parent.glob("out.partial*"))]
+    assert not out.exists()
+    out.with_name("out.partial").unlink()
+    assert command("translate", copy, text, *options, "--out", out).code == 0
+    assert out.read_bytes().count(b"\n") == len(LINES)
+
+
+@pytest.mark.parametrize("name", ["version", "device", "window"])
+def test_what_changes_no_translation_does_not_stop_it(
+    name: str, model: Path, text: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also an option that the version which began the file did not have."""
+    out, description = text.with_name("out"), text.with_name("out.partial.json")
+    stopped(command, monkeypatch, model, text, "--beam", "1", "--out", out)
+    begun = json.loads(description.read_text())
+    before = {"version": "0.1", "device": "tpu", "window": 3}[name]
+    now = begun[name]
+    del begun["second_try"]
+    description.write_text(json.dumps(begun | {name: before}))
+    result = command("translate", model, text, "--beam", "1", "--out", out)
+    assert result.code == 0
+    assert result.err.splitlines()[:2] == [
+        f"{out}.partial was begun with {name} {json.dumps(before)}, not {json.dumps(now)}: "
+        "going on with it",
+        "10 of 22 lines were translated before: going on from there",
+    ]
+    command("translate", model, text, "--beam", "1", "--out", text.with_name("whole"))
+    assert out.read_bytes() == text.with_name("whole").read_bytes()
+
+
+@pytest.mark.parametrize("form", ["jsonl", "n-best"])
+@pytest.mark.parametrize(
+    "damage", ["note\n", "\0\n", "7 ||| text ||| -1.0\n", "\xb2 ||| a ||| 1\n"]
+)
+def test_what_someone_has_edited_is_refused_in_one_line(
+    form: str,
+    damage: str,
+    model: Path,
+    text: Path,
+    command: Command,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    out, partial = text.with_name("out"), text.with_name("out.partial")
+    stopped(command, monkeypatch, model, text, *FORMS[form], "--out", out)
+    first, *rest = partial.read_text(encoding="utf-8").splitlines(keepends=True)
+    partial.write_text("".join([first, damage, *rest]), encoding="utf-8")
+    message = command("translate", model, text, *FORMS[form], "--out", out).mistake()
+    assert message.startswith(f"{partial} line 2 was changed or damaged: to start over, remove")
+    assert partial.read_text(encoding="utf-8") == "".join([first, damage, *rest])
+
+
+def add_checkpoint(run: Path, seed: int, step: int, loss: float) -> Path:
+    """Add a checkpoint that is the best so far to a run that is not over."""
+    scratch = saved(run.with_name("scratch"), random_model(seed=seed, max_positions=12))
+    folder = run / "checkpoints" / f"step-{step:012}"
+    folder.mkdir(parents=True)
+    shutil.copy(scratch / "model.safetensors", folder)
+    state = {"progress": {"best": {"loss": loss}}, "scores": {"loss": loss}}
+    (folder / "state.json").write_text(json.dumps(state))
+    return folder
+
+
+@pytest.mark.parametrize("is_removed", [False, True])
+def test_a_run_that_finds_better_weights_meanwhile_is_another_model(
+    is_removed: bool, model: Path, text: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The better weights appear just after the first command has loaded its own."""
+    run, out = shutil.copytree(model, text.with_name("run")), text.with_name("out")
+    (run / "model.safetensors").unlink()
+    (run / "provenance.json").write_text("{}")
+    first = add_checkpoint(run, seed=5, step=8, loss=2.0)
+    real = load_translation.load
+
+    def load_slowly(*arguments: Any, **options: Any) -> Translator:
+        translator = real(*arguments, **options)
+        add_checkpoint(run, seed=6, step=16, loss=1.0)
+        if is_removed:
+            shutil.rmtree(first)
+        return translator
+
+    with monkeypatch.context() as patch:
+        patch.setattr(load_translation, "load", load_slowly)
+        left = stopped(command, monkeypatch, run, text, "--beam", "1", "--out", out)
+    assert left.code == 130, left.err
+    again = command("translate", run, text, "--beam", "1", "--out", out)
+    assert again.code == 2, "its lines are of the weights that were loaded, not of these"
+    assert re.search(rf"{out}\.partial was begun with .*\bmodel\b", again.err)
+    assert not out.exists()
 
 
 def test_an_old_file_stays_until_the_new_one_is_complete(
@@ -180,23 +274,9 @@ def test_what_is_not_ours_is_not_overwritten(model: Path, text: Path, command: C
 
 def test_two_commands_do_not_write_one_file(model: Path, text: Path, command: Command) -> None:
     out = text.with_name("out")
-    reader, writer = os.pipe()
-    process = os.fork()
-    if process == 0:  # holds the lock until the pipe is closed
-        os.close(writer)
-        import fcntl
-
-        with out.with_name("out.partial").open("w") as stream:
-            fcntl.flock(stream, fcntl.LOCK_EX)
-            out.with_name("locked").touch()
-            os.read(reader, 1)
-        os._exit(0)
-    os.close(reader)
-    while not out.with_name("locked").exists():
-        os.sched_yield()
-    message = command("translate", model, text, "--out", out).mistake()
-    os.close(writer)
-    os.waitpid(process, 0)
+    with out.with_name("out.partial").open("w") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)  # which holds for every other opening of the file
+        message = command("translate", model, text, "--out", out).mistake()
     assert f"another command is writing {out}" in message
 
 

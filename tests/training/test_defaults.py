@@ -1,6 +1,7 @@
 """Settings that are not given follow from the corpus; given ones are kept."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +12,7 @@ from hypothesis import strategies as st
 from tests.models.recurrent import RecurrentConfig
 from transduce.config import kinds
 from transduce.config.presets import preset_named
-from transduce.config.schema import Config, Tree, merge
+from transduce.config.schema import NO_LIMIT, Config, Tree, merge
 from transduce.data.store import Sentences, Store
 from transduce.errors import ConfigError
 from transduce.training.plan.defaults import (
@@ -115,17 +116,66 @@ def test_compiling_takes_its_part_of_a_budget() -> None:
     assert compiling.seconds_of_training(0.1) > 0
 
 
+def notes(given_now: Tree, *, pairs: int = 10_000) -> str:
+    """Return what a run on a CPU says about its length."""
+    shape = choose_model({}, pairs, at(on_gpu=False))
+    store = store_of(pairs, 20, 20)
+    config = Config.from_tree(merge(shape.settings, given_now))
+    return " ".join(fit_training(store, store, config, given_now, at(on_gpu=False)).notes)
+
+
 def test_a_budget_too_small_to_learn_anything_is_warned_of() -> None:
-    shape = choose_model({}, 10_000, at(on_gpu=False))
-    config = Config.from_tree(shape.settings)
-    store = store_of(10_000, 20, 20)
+    assert "too few to learn" in notes({"training": {"minutes": 0.5}})
+    assert "too few to learn" not in notes({"training": {"minutes": 60}})
 
-    def notes(minutes: float) -> str:
-        given_now: Tree = {"training": {"minutes": minutes}}
-        return " ".join(fit_training(store, store, config, given_now, at(on_gpu=False)).notes)
 
-    assert "too few to learn" in notes(0.5)
-    assert "too few to learn" not in notes(60)
+@pytest.mark.parametrize(
+    ("training", "pairs", "said"),
+    [
+        ({"minutes": 10_000, "steps": 50}, 10_000, "of the 10000 minutes for 50 steps"),
+        ({"minutes": 10_000}, 60, "on this corpus, more would hardly help"),
+        ({"patience": 3}, 10_000, "it ends when it stops improving"),
+        ({}, 10_000, "--minutes sets a limit"),
+    ],
+)
+def test_what_ends_the_run_decides_what_is_said(training: Tree, pairs: int, said: str) -> None:
+    found = notes({"training": training}, pairs=pairs)
+    assert said in found
+    assert "too few" not in found
+
+
+def test_minutes_are_not_cut_short_by_the_papers_steps() -> None:
+    month: Tree = {"training": {"minutes": 60 * 24 * 30}}
+    training = settled(10**9, month, on_gpu=True).training
+    assert training.steps == NO_LIMIT
+    given_too: Tree = {"training": {"minutes": 60, "steps": 77}}
+    assert settled(10**9, given_too, on_gpu=True).training.steps == 77
+
+
+def test_a_given_schedule_is_the_one_that_is_fitted() -> None:
+    asked: Tree = {"training": {"schedule": "paper", "steps": 5_000}}
+    training = settled(30_000, asked, on_gpu=False).training
+    assert (training.schedule, training.learning_rate) == ("paper", None)
+    assert training.warmup_steps >= 400
+
+
+def test_a_shape_that_nobody_asked_for_raises_no_complaint() -> None:
+    asked: Tree = {"model": {"d_model": 100}, "training": {"minutes": 1e6}}
+    found = choose_model(asked, 10**6, at(on_gpu=True)).settings
+    assert Config.from_tree(merge(found, asked)).model.d_model == 100
+
+
+def test_corpora_that_weigh_more_make_longer_epochs() -> None:
+    store = replace(store_of(1_000, 20, 20), manifest={"source_ends": [900, 1_000]})
+
+    def steps_an_epoch(weights: list[float]) -> int:
+        asked: Tree = {"training": {"epochs": 100}, "data": {"weights": weights}}
+        config = Config.from_tree(asked)
+        [found] = fit_training(store, store, config, asked, at(on_gpu=False)).notes
+        return int(found.split(" steps of")[0].split()[-1].replace(",", "")) // 100
+
+    assert steps_an_epoch([]) == steps_an_epoch([1, 1]) == 21_000 // 512
+    assert steps_an_epoch([1, 10]) == (21_000 * 19 // 10) // 512
 
 
 @pytest.fixture

@@ -10,8 +10,10 @@ from transduce.grammar import generate
 from transduce.models.base import Seq2Seq
 from transduce.models.folder import load_model
 from transduce.tasks.base import MetricScore
+from transduce.tasks.translation import TranslationTask
 from transduce.training.dev import Evaluate
 from transduce.training.loop import train
+from transduce.training.progress import ProgressCallback, Translated
 from transduce.training.run.events import Event, Scored, Warned
 from transduce.training.run.journal import read_journal
 
@@ -36,7 +38,9 @@ def scored_by_narrowness(monkeypatch: pytest.MonkeyPatch, *, higher_is_better: b
     monkeypatch.setattr("transduce.training.run.setup.make_evaluate", make_evaluate)
 
 
-def small_run(folder: Path, **run: object) -> tuple[Path, str]:
+def small_run(
+    folder: Path, progress: ProgressCallback = lambda _event: None, **run: object
+) -> tuple[Path, str]:
     """Train a small model; return its folder and its card."""
     for side, name in enumerate(("a.en", "a.de")):
         text = "".join(f"{pair[side]}\n" for pair in generate(200, seed=4))
@@ -53,6 +57,7 @@ def small_run(folder: Path, **run: object) -> tuple[Path, str]:
             "training": training,
             "run": {"device": "cpu", "checkpoint_steps": 3, "average": 3} | run,
         },
+        progress=progress,
     )
     return out, (out / "README.md").read_text(encoding="utf-8")
 
@@ -86,7 +91,7 @@ def test_the_metric_decides_unless_the_settings_say_otherwise(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, word: str | None, higher_is_better: bool
 ) -> None:
     scored_by_narrowness(monkeypatch, higher_is_better=higher_is_better)
-    out, card = small_run(tmp_path, **({"choose_by": word} if word else {}))
+    out, card = small_run(tmp_path, choose_by=word) if word else small_run(tmp_path)
     assert "| perplexity | narrowness |" in card
     rows = table(card, metric=True)
     best = (max if higher_is_better else min)(rows, key=lambda row: float(row[2]))
@@ -116,3 +121,31 @@ def test_a_run_that_translates_only_at_its_end_chooses_by_the_metric_there(
     assert f"by narrowness: **{best[0]} " in card
     lowest = min(scored, key=lambda event: event.loss)
     assert f"| best checkpoint (step {lowest.step}) |" in card
+
+
+@pytest.mark.parametrize("usable", [True, False])
+def test_a_model_that_cannot_be_used_is_told_with_what_helps(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, usable: bool
+) -> None:
+    monkeypatch.setattr(TranslationTask, "hardly_usable", -1.0 if usable else 5.0)
+    out, _ = small_run(tmp_path)
+    warnings = [
+        event.message for event in read_journal(out / "journal.jsonl") if isinstance(event, Warned)
+    ]
+    assert any("can hardly be used; more text helps most" in text for text in warnings) != usable
+
+
+def test_of_a_huge_development_set_a_part_is_translated_and_the_card_says_so(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("finish", "setup"):
+        monkeypatch.setattr(f"transduce.training.run.{module}.MAX_TRANSLATED", 3)
+    translated = []
+
+    def progress(event: object) -> None:
+        if isinstance(event, Translated):
+            translated.append(len(event.pairs))
+
+    _, card = small_run(tmp_path, progress=progress)
+    assert translated[-1] == 3
+    assert "on 3 pairs of the development set" in card

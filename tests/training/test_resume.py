@@ -136,6 +136,51 @@ def test_a_budget_may_be_changed_back_and_the_folder_keeps_every_change(tmp_path
     assert "training.minutes stays 7.5, as the run has it" in resumption(folder, {}).notes
 
 
+def extended(path: Path, *, given_then: Tree, preset: str | None = None) -> RunFolder:
+    """A run whose steps an option has set to 400,000 since its start."""
+    folder = with_step(begun(path, given=given_then, preset=preset), 50)
+    more = resumption(folder, {"training": {"steps": 400_000}})
+    folder.resume(more.config, more.budgets)
+    return folder
+
+
+STAYS = "training.steps stays 400000, as the run has it"
+
+
+def test_a_preset_gives_no_budget_to_a_run_that_has_one(tmp_path: Path) -> None:
+    preset: Tree = Request(tmp_path, {}, "big").settings()
+    given_then = merge(preset, {"data": GIVEN["data"]})
+    folder = extended(tmp_path / "run", given_then=given_then, preset="big")
+    given_now: Tree = {"data": GIVEN["data"], "training": {"schedule": "paper"}}
+    found = resumption(folder, given_now, preset="big")
+    assert (found.budgets, found.config.training.steps) == ({}, 400_000)
+    assert found.notes == (STAYS,)
+    steps: Tree = {"training": {"steps": 300_000}}
+    assert resumption(folder, merge(given_now, steps), preset="big").budgets == {
+        "training.steps": (400_000, 300_000)
+    }
+
+
+@pytest.mark.parametrize(
+    ("recipe_says", "options", "expected"),
+    [
+        (100, {}, 400_000),  # what it said at the start
+        (200, {}, 200),
+        (100, {"training": {"steps": 100}}, 100),
+        (100, {"training": {"steps": 7}}, 7),
+    ],
+)
+def test_a_recipe_gives_a_budget_only_if_it_says_another_than_at_the_start(
+    recipe_says: int, options: Tree, expected: int, tmp_path: Path
+) -> None:
+    folder = extended(tmp_path / "run", given_then=GIVEN)
+    recipe_gives = merge(GIVEN, {"training": {"steps": recipe_says, "schedule": "paper"}})
+    request = Request(folder.path, merge(recipe_gives, options), options=options)
+    found = resume(folder, settings_of(folder), request)
+    assert found.config.training.steps == expected
+    assert (STAYS in found.notes) == (expected == 400_000)
+
+
 def test_what_is_left_out_is_said_to_stay(tmp_path: Path) -> None:
     given_then = merge(GIVEN, {"training": {"eps_ls": 0.2}, "run": {"average": 3}})
     folder = begun(tmp_path / "run", given=given_then)

@@ -9,9 +9,9 @@ from transduce.training.score_schedule import ScoreSchedule
 
 def steps_of(schedule: ScoreSchedule, last: int, *, cost_s: float = 0.0) -> list[int]:
     """Train that many steps, scoring whenever it is due."""
-    found = []
+    found: list[int] = []
     for step in range(last + 1):
-        if schedule.is_due(step):
+        if schedule.is_due(step, spent_s=len(found) * cost_s):
             found.append(step)
             schedule.record(cost_s)
     return found
@@ -23,7 +23,14 @@ def schedule(minutes: float | None = None, **run: float) -> ScoreSchedule:
 
 def test_the_first_scores_come_early_and_at_doubling_distances() -> None:
     early = schedule(checkpoint_steps=100, first_score_steps=6)
-    assert steps_of(early, 300) == [6, 12, 24, 48, 96, 100, 200, 300]
+    assert steps_of(early, 300) == [6, 12, 24, 48, 100, 200, 300]
+
+
+def test_a_resumed_run_has_spent_what_it_spent_before() -> None:
+    resumed = schedule(minutes=1, scoring_share=0.5, checkpoint_steps=10)
+    resumed.record(6)
+    assert resumed.is_due(10, spent_s=24)
+    assert not resumed.is_due(10, spent_s=25)
 
 
 def test_without_a_first_score_they_are_as_far_apart_as_asked() -> None:

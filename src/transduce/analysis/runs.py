@@ -1,6 +1,5 @@
 """What is known of runs from their folders, and which of them can be compared with each other."""
 
-import json
 import math
 import statistics
 from collections.abc import Callable, Iterator, Sequence
@@ -202,7 +201,7 @@ def _read_run(name: str, place: Path, tell: Tell) -> Run:
         tokens_per_s=statistics.median(speeds) if speeds else None,
         settings=settings,
         stated=stated,
-        measure=_measure(place / PROVENANCE, settings or {}),
+        measure=_measure(_read_origin(name, place / PROVENANCE, tell), settings or {}),
     )
 
 
@@ -233,16 +232,21 @@ def _read_settings(
     return config.model_dump(mode="json"), config.model_dump(mode="json", exclude_unset=True)
 
 
-def _measure(path: Path, settings: dict[str, Any]) -> Measure:
-    """Read from a run's provenance what it was scored on."""
+def _read_origin(name: str, path: Path, tell: Tell) -> dict[str, Any]:
+    from transduce.models.run_records import read_provenance
+
+    if not path.exists():
+        return {}
     try:
-        origin = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        origin = {}
-    if not isinstance(origin, dict):
-        origin = {}
-    data = origin.get("data")
-    digests = data if isinstance(data, dict) else {}
+        return read_provenance(path)
+    except InputError as damaged:
+        tell(f"{name} is listed without its origin: {damaged}")
+        return {}
+
+
+def _measure(origin: dict[str, Any], settings: dict[str, Any]) -> Measure:
+    """Return what a run was scored on, by its provenance."""
+    digests = origin.get("data", {})
     size = settings.get("model", {}).get("vocab_size")
     vocabulary = origin.get("tokenizer") or _digests_of(digests, ("tokenizer.json",))
     return Measure(

@@ -20,7 +20,7 @@ from transduce.cli.terminal.options import (
 )
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Iterable, Iterator, Sequence
 
     from transduce.cli.terminal.text_input import TextInput
     from transduce.files.resumable import ResumableFile
@@ -90,6 +90,9 @@ OutOption = Annotated[
         help="File to write, which appears when it is complete; the same command continues it.",
     ),
 ]
+MAY_CHANGE = ("version", "device", "window")
+"""What may differ from the command that began a file: translations differ by rounding at most."""
+
 WINDOW_OF_FILE = 128
 """Lines to read at a time on the CPU if the output is a file: what is lost when it is stopped."""
 
@@ -146,7 +149,7 @@ def translate(
     if out is None or total is None or (out.exists() and not out.is_file()):
         work.write(out, total=total)
     else:
-        work.write_or_continue(out, total, models=models, precision=precision, engine=engine)
+        work.write_or_continue(out, total, precision=precision, engine=engine)
 
 
 @dataclass(frozen=True)
@@ -252,7 +255,6 @@ class _Work:
         out: Path,
         total: int,
         *,
-        models: list[Path],
         precision: str,
         engine: str | None,
     ) -> None:
@@ -261,8 +263,8 @@ class _Work:
 
         window = self.window or (WINDOW_OF_FILE if self.translator.device.type == "cpu" else None)
         work = replace(self, window=window)
-        made_from = work.made_from(models) | {"precision": precision, "engine": engine}
-        with resumable_file(out, made_from) as file:
+        made_from = work.made_from() | {"precision": precision, "engine": engine}
+        with resumable_file(out, made_from, may_change=MAY_CHANGE) as file:
             start = work.continue_from(file, out, total)
             done = start
             try:
@@ -279,19 +281,21 @@ class _Work:
                     )
                 raise
 
-    def made_from(self, models: list[Path]) -> dict[str, Any]:
+    def made_from(self) -> dict[str, Any]:
         """Describe everything that decides what is written."""
         import transduce
         from transduce.files.resumable import content_digest
 
-        given = [] if self.prefixes.path is None else [self.prefixes.path]
+        prefix = self.prefixes.text
+        if self.prefixes.path is not None:
+            prefix = content_digest([self.prefixes.path])
         return {
             "version": transduce.__version__,
-            "model": [_model_digest(model) for model in models],
+            "model": [_digest_of_model(files) for files in self.translator.read_from],
             "input": content_digest(self.lines.files),
             "formats": [path.suffix.lower() for path in self.lines.files],
             "fields": self.lines.fields,
-            "prefix": [content_digest(given), self.prefixes.text],
+            "prefix": prefix,
             "device": self.translator.device.type,
             "window": self.window,
             "jsonl": self.jsonl,
@@ -301,13 +305,12 @@ class _Work:
 
     def continue_from(self, file: "ResumableFile", out: Path, total: int) -> int:
         """Keep the windows of lines that are complete; return how many lines these are."""
-        if file.changed:
-            typer.echo(
-                f"{out}.partial was begun with another {', '.join(file.changed)}: starting over",
-                err=True,
-            )
+        for change in file.changes:
+            typer.echo(f"{out}.partial was begun with {change}: going on with it", err=True)
         listed = None if self.jsonl else self.n_best
-        record_of = _line_number if listed is None else _listed_number
+        record_of = (
+            _object_number if self.jsonl else _line_number if listed is None else _listed_number
+        )
         done = file.complete_records(record_of, most_lines=listed or 1)
         start = 0
         if done:
@@ -344,21 +347,31 @@ def _line_number(number: int, _line: bytes) -> int:
     return number
 
 
-def _listed_number(_number: int, line: bytes) -> int:
+def _object_number(number: int, line: bytes) -> int | None:
+    try:
+        return number if isinstance(json.loads(line), dict) else None
+    except ValueError:
+        return None
+
+
+def _listed_number(_number: int, line: bytes) -> int | None:
     """Return the number that a line of the n best begins with."""
-    return int(line.partition(b" ")[0])
+    number, sign, _ = line.partition(b" ||| ")
+    return int(number) if sign and number.isdigit() else None
 
 
-def _model_digest(folder: Path) -> str:
+def _digest_of_model(files: "Sequence[Path]") -> str:
     """Return a digest of what translations depend on: the weights, the vocabulary, the settings."""
-    from transduce.export.ctranslate2 import is_exported
+    from transduce.errors import InputError
     from transduce.files.resumable import content_digest
-    from transduce.models.model_files import CONFIG, TOKENIZER, find_model
 
-    if is_exported(folder):
-        return content_digest(path for path in sorted(folder.iterdir()) if path.is_file())
-    files = find_model(folder)
-    return content_digest([files.folder / CONFIG, files.folder / TOKENIZER, files.weights])
+    try:
+        return content_digest(files)
+    except InputError:
+        gone = [path for path in files if not path.exists()]
+        if not gone:
+            raise
+        return f"{gone[0]} is gone"  # a run removed it since, so no command can continue this one
 
 
 def _with_progress(

@@ -61,6 +61,10 @@ Files = Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
 Numbers = Annotated[tuple[float, ...], BeforeValidator(_as_tuple)]
 
 
+NO_LIMIT = 10**9
+"""More steps than any run makes."""
+
+
 class ModelConfig(Section):
     """The settings of every architecture; each kind of model adds its own in a subclass."""
 

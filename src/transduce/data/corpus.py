@@ -8,7 +8,8 @@ found early.
 
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -16,7 +17,7 @@ from typing import Literal, NamedTuple
 from transduce.data.formats.json_lines import read_fields
 from transduce.data.formats.lines import COMPRESSED
 from transduce.data.formats.lines import read_lines as read_lines  # part of this module too
-from transduce.data.formats.tables import read_columns
+from transduce.data.formats.tables import lacks_names, read_columns
 from transduce.data.formats.tmx import read_segments
 from transduce.errors import InputError
 
@@ -103,6 +104,7 @@ OneFile = Tsv | Csv | JsonLines | Tmx
 Source = TwoFiles | TwoSides | OneFile
 
 _SOURCES: dict[Format, type[OneFile]] = {"tsv": Tsv, "csv": Csv, "jsonl": JsonLines, "tmx": Tmx}
+_LINE_BREAK = re.compile(r"\r\n|[\r\n]")
 _FORMAT_OF_SOURCE = {source: kind for kind, source in _SOURCES.items()}
 
 
@@ -112,8 +114,17 @@ def format_of(path: Path) -> Format:
     return FORMATS.get(Path(path.stem if is_compressed else path.name).suffix.lower(), "text")
 
 
-def source_of(src: Path, tgt: Path | None = None, *, fields: str = DEFAULT_FIELDS) -> Source:
-    """Choose the format of a corpus by its file names."""
+def source_of(
+    src: Path,
+    tgt: Path | None = None,
+    *,
+    fields: str = DEFAULT_FIELDS,
+    among: Iterable[Path] = (),
+) -> Source:
+    """Choose the format of a corpus by its file names.
+
+    `among` are all files that `fields` is given for: see `check_fields`.
+    """
     if STANDARD_INPUT in (src, tgt):
         raise InputError(
             "standard input (-) can be read only once, but a corpus is read more than once: "
@@ -122,7 +133,8 @@ def source_of(src: Path, tgt: Path | None = None, *, fields: str = DEFAULT_FIELD
     if tgt is not None:
         if (format_of(src), format_of(tgt)) == ("text", "text"):
             return TwoFiles(src, tgt)
-        field_names(fields)
+        for path, side in zip((src, tgt), SIDES, strict=True):
+            check_fields(path, fields, side=side, among=[src, tgt, *among])
         return TwoSides(src, tgt, fields)
     kind = format_of(src)
     if kind == "text":
@@ -133,12 +145,15 @@ def source_of(src: Path, tgt: Path | None = None, *, fields: str = DEFAULT_FIELD
     names = field_names(fields)
     if len(set(names)) != 2:
         raise InputError(f"fields {fields!r}: give two names with a comma between them")
+    check_fields(src, fields, among=among)
     return _SOURCES[kind](src, *names)
 
 
-def text_or_corpus(path: Path, *, fields: str = DEFAULT_FIELDS) -> Path | Source:
+def text_or_corpus(
+    path: Path, *, fields: str = DEFAULT_FIELDS, among: Iterable[Path] = ()
+) -> Path | Source:
     """Take a file of a format with both sides as a corpus, any other as a text."""
-    return path if format_of(path) == "text" else source_of(path, fields=fields)
+    return path if format_of(path) == "text" else source_of(path, fields=fields, among=among)
 
 
 def field_names(fields: str) -> tuple[str, ...]:
@@ -147,6 +162,42 @@ def field_names(fields: str) -> tuple[str, ...]:
     if not all(names) or len(names) > 2:
         raise InputError(f"fields {fields!r}: give two names with a comma between them")
     return names
+
+
+def check_fields(
+    path: Path, fields: str, *, side: SideName | None = None, among: Iterable[Path] = ()
+) -> None:
+    """Raise an error if fields are named, but a TSV has two columns and no header.
+
+    If another file `among` those that the fields are given for has such names, they are meant for
+    that file, and the first column is the source. `side` is the side that is read; None: both.
+    """
+    names = field_names(fields)
+    if side is not None:
+        names = (_name_of(side, names),)
+    if not _lacks_names(path, names) or any(_needs_names(other, names) for other in among):
+        return
+    raise InputError(
+        f"{path} has two columns and no header, so none is named {' or '.join(map(repr, names))}: "
+        "choose them by number, with --fields 1,2 or 2,1"
+    )
+
+
+def _needs_names(path: Path, names: tuple[str, ...]) -> bool:
+    kind = format_of(path)
+    return kind != "text" and not (kind == "tsv" and _lacks_names(path, names))
+
+
+def _lacks_names(path: Path, names: tuple[str, ...]) -> bool:
+    # A pipe can be read only once; what cannot be read at all is reported when it is read.
+    if format_of(path) == "tsv" and os.path.isfile(path):  # noqa: PTH113
+        with suppress(InputError):
+            return lacks_names(path, names)
+    return False
+
+
+def _name_of(side: SideName, names: tuple[str, ...]) -> str:
+    return names[min(SIDES.index(side), len(names) - 1)]
 
 
 def count_pairs(source: Path | Source) -> int:
@@ -188,19 +239,18 @@ def read_pairs(source: Source) -> Iterator[Pair]:
 def read_side(path: Path, side: SideName = "src", *, fields: str = DEFAULT_FIELDS) -> Iterator[str]:
     """Stream one side of a file of any format, one line per record; a plain text is either side.
 
-    `fields` names both sides, or this one alone. Line breaks inside a record become spaces.
+    `fields` names both sides, or this one alone.
     """
     kind = format_of(path)
     if kind == "text":
         yield from read_lines(path)
         return
     names, number = field_names(fields), SIDES.index(side)
-    name = names[min(number, len(names) - 1)]
+    name = _name_of(side, names)
     if kind == "tmx":  # only units with both languages are records
-        texts = (record[names.index(name)] for record in _records(path, kind, names))
+        yield from (record[names.index(name)] for record in _records(path, kind, names))
     else:
-        texts = (text for [text] in _records(path, kind, (name,), sides=(number,)))
-    yield from (re.sub(r"\r\n|[\r\n]", " ", text) for text in texts)
+        yield from (text for [text] in _records(path, kind, (name,), sides=(number,)))
 
 
 def read_sentences(held: Path | Source) -> Iterator[str]:
@@ -226,7 +276,19 @@ def _sides(source: TwoFiles | TwoSides) -> tuple[Iterator[str], Iterator[str]]:
 def _records(
     path: Path, kind: Format, names: tuple[str, ...], *, sides: tuple[int, ...] = (0, 1)
 ) -> Iterator[list[str]]:
-    """Stream the texts of these fields of a file that is no plain text."""
+    """Stream the texts of these fields of a file that is no plain text, each on one line."""
+    for texts in _texts(path, kind, names, sides=sides):
+        yield [_on_one_line(text) for text in texts]
+
+
+def _on_one_line(text: str) -> str:
+    """Replace line breaks by spaces: a sentence is a line, in training as in translation."""
+    return _LINE_BREAK.sub(" ", text) if "\n" in text or "\r" in text else text
+
+
+def _texts(
+    path: Path, kind: Format, names: tuple[str, ...], *, sides: tuple[int, ...]
+) -> Iterator[list[str]]:
     match kind:
         case "jsonl":
             return read_fields(path, names)

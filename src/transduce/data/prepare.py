@@ -59,7 +59,10 @@ class Prepared:
 def find_corpora(config: DataConfig, cache: Path, *, seed: int, phase: Phase) -> Corpora:
     """Check and count the training pairs, and hold out a development set if none is given."""
     sources, dev, is_plain = _train_sources(config), _dev_sources(config), _is_plain(config)
-    texts = tuple(text_or_corpus(Path(name), fields=config.fields) for name in config.held_out)
+    files = _files(config)
+    texts = tuple(
+        text_or_corpus(Path(name), fields=config.fields, among=files) for name in config.held_out
+    )
     rules = DEFAULT_RULES if config.clean else None
     with phase("counting pairs"):
         pairs = _count_once(StoreSpec(sources, None, None, (*texts, *dev)), cache)
@@ -147,17 +150,23 @@ def _train_sources(config: DataConfig) -> tuple[Source, ...]:
             f"data.weights={list(config.weights)}: none may be below 0 or infinite, and one must "
             "be above 0"
         )
-    return _paired(config.src, config.tgt, prefix="data.", fields=config.fields)
+    return _paired(config.src, config.tgt, prefix="data.", config=config)
 
 
 def _dev_sources(config: DataConfig) -> tuple[Source, ...]:
     if config.dev_tgt and not config.dev_src:
         raise ConfigError("data.dev_tgt is given without data.dev_src")
-    return _paired(config.dev_src, config.dev_tgt, prefix="data.dev_", fields=config.fields)
+    return _paired(config.dev_src, config.dev_tgt, prefix="data.dev_", config=config)
+
+
+def _files(config: DataConfig) -> list[Path]:
+    """Return all files that `data.fields` is for."""
+    names = (*config.src, *config.tgt, *config.dev_src, *config.dev_tgt, *config.held_out)
+    return [Path(name) for name in names]
 
 
 def _paired(
-    sources: Sequence[str], targets: Sequence[str], *, prefix: str, fields: str
+    sources: Sequence[str], targets: Sequence[str], *, prefix: str, config: DataConfig
 ) -> tuple[Source, ...]:
     """Pair source and target files in order; their settings are named `prefix`src and tgt."""
     if targets and len(targets) != len(sources):
@@ -166,7 +175,7 @@ def _paired(
             "give one target file for each source file"
         )
     return tuple(
-        source_of(Path(src), Path(tgt) if tgt else None, fields=fields)
+        source_of(Path(src), Path(tgt) if tgt else None, fields=config.fields, among=_files(config))
         for src, tgt in zip(sources, targets or [""] * len(sources), strict=True)
     )
 

@@ -7,7 +7,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal
 
-from transduce.data.corpus import DEFAULT_FIELDS, format_of, read_lines, read_side
+from transduce.data.corpus import DEFAULT_FIELDS, check_fields, format_of, read_lines, read_side
 from transduce.errors import InputError, TransduceError
 from transduce.evaluation.public_test_sets import fetch_test_set
 from transduce.evaluation.scoring import ComparedTexts, Scoring, check_same_length
@@ -64,6 +64,8 @@ def evaluate(
     named = hyp if isinstance(hyp, Mapping) else {str(file): file for file in _listed(hyp)}
     if model is None and not named:
         raise InputError("what to score? Give a model folder or translations with --hyp")
+    targets = [*_listed(ref), *named.values(), *([] if against is None else [against])]
+    _check_fields(fields, src, targets)
     texts = _read_texts(src, _listed(ref), test_set, pair, fields=fields)
     language = lang or (pair.partition("-")[2] if pair else None)
     scoring = Scoring(
@@ -137,6 +139,15 @@ def _public_texts(test_set: str, pair: str | None) -> ComparedTexts:
     for path, lines in zip((public.src, *public.refs), texts, strict=True):
         check_same_length(path, lines, texts[1])
     return ComparedTexts(texts[0], texts[1:], {"test": test_set, "lang": pair})
+
+
+def _check_fields(fields: str, src: FileName | None, targets: Sequence[FileName]) -> None:
+    """Check that the names of fields are those of files, before anything is read."""
+    files = [Path(name) for name in (*([] if src is None else [src]), *targets)]
+    if src is not None:
+        check_fields(Path(src), fields, side="src", among=files)
+    for target in targets:
+        check_fields(Path(target), fields, side="tgt", among=files)
 
 
 def _side(

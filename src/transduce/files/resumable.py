@@ -2,14 +2,17 @@
 
 Until a file is complete, its lines are in `<file>.partial`, beside `<file>.partial.json`, the
 description of what they are made from. A process that makes the same file from the same things
-goes on after the last whole line; from other things, it starts over.
+goes on after the last whole line. One that makes it from other things is refused: lines that took
+hours are never dropped unasked.
 """
 
 import fcntl
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator
+import re
+from collections.abc import Callable, Collection, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -18,36 +21,60 @@ from transduce.errors import InputError
 from transduce.files.atomic import atomic_file, commit_file
 from transduce.files.errors import reporting_read_errors, reporting_write_errors
 
-RecordOf = Callable[[int, bytes], int]
-"""Returns the number of the record that a line belongs to, given the line's number, from 0."""
+RecordOf = Callable[[int, bytes], int | None]
+"""Returns the number of the record that a line belongs to, given the line's number, from 0.
+
+None: it is no line of a record.
+"""
+
+
+@dataclass(frozen=True)
+class Change:
+    """Something that the lines found were made from, and what it is now."""
+
+    name: str
+    before: Any
+    now: Any
+
+    def __str__(self) -> str:
+        """Name both values."""
+        return f"{self.name} {_shown(self.before)}, not {_shown(self.now)}"
 
 
 class ResumableFile:
     """The lines of a file that is being written; `resumable_file` opens it."""
 
-    def __init__(self, stream: BinaryIO, changed: list[str]) -> None:
-        """`changed` names what differs from what the lines found there were made from."""
-        self.changed = changed
+    def __init__(self, stream: BinaryIO, partial: Path, changes: "list[Change]") -> None:
+        """`changes` are the differences that do not keep the lines from being continued."""
+        self.changes = changes
         self._stream = stream
+        self._partial = partial
 
     def complete_records(self, record_of: RecordOf, *, most_lines: int) -> int:
         """Count the records that are there, of at most so many lines each.
 
-        If the last one has fewer lines, some may be missing, so it does not count.
+        If the last one has fewer lines, some may be missing, so it does not count. Lines that are
+        not those of records in order raise `InputError`.
         """
-        count, last, lines = 0, -1, 0
+        last, lines = -1, 0
         for number, (_, line) in enumerate(self._whole_lines()):
             record = record_of(number, line)
-            if record != last:
-                count, last, lines = count + 1, record, 0
+            if record == last + 1:
+                last, lines = record, 0
             lines += 1
-        return count - (0 < lines < most_lines)
+            if record != last or lines > most_lines:
+                raise InputError(
+                    f"{self._partial} line {number + 1:,} was changed or damaged: "
+                    f"{_how_to_start_over(self._partial)}"
+                )
+        return last + 1 - (0 < lines < most_lines)
 
     def keep(self, records: int, record_of: RecordOf) -> None:
         """Keep the first records only; what is written next follows them."""
         end = 0
         for number, (line_end, line) in enumerate(self._whole_lines()):
-            if record_of(number, line) >= records:
+            record = record_of(number, line)
+            if record is None or record >= records:
                 break
             end = line_end
         self._stream.truncate(end)
@@ -69,22 +96,31 @@ class ResumableFile:
 
 
 @contextmanager
-def resumable_file(path: Path, made_from: dict[str, Any]) -> Iterator[ResumableFile]:
+def resumable_file(
+    path: Path, made_from: dict[str, Any], *, may_change: Collection[str] = ()
+) -> Iterator[ResumableFile]:
     """Give a file to write to, which gets its name when the block ends without an error.
 
     If it ends with one, or the process is killed, the lines stay for the next process that calls
-    this with the same `made_from`.
+    this with the same `made_from`, except for what `may_change`. What only one of the two processes
+    knows of, because their versions differ, does not count. Any other difference raises
+    `InputError` and leaves everything as it is.
     """
     final = path.resolve()  # a link stays: the file that it points to is replaced
     partial, description = _names(final)
     with reporting_write_errors(path), _open_locked(partial, path) as stream:
-        changed = _changed(stream, partial, description, made_from)
-        if changed or not os.fstat(stream.fileno()).st_size:
-            stream.truncate(0)
+        changes = _changes(stream, partial, description, made_from)
+        decisive = [change for change in changes if change.name not in may_change]
+        if decisive:
+            raise InputError(
+                f"{partial} was begun with {'; '.join(map(str, decisive))}: give the same command "
+                f"again to go on; {_how_to_start_over(partial)}"
+            )
+        if not os.fstat(stream.fileno()).st_size:
             with atomic_file(description) as making:
                 making.write_text(json.dumps(made_from), encoding="utf-8")
         try:
-            yield ResumableFile(stream, changed)
+            yield ResumableFile(stream, partial, changes)
         except BaseException:
             if not os.fstat(stream.fileno()).st_size:
                 partial.unlink(missing_ok=True)
@@ -134,10 +170,23 @@ def _is_named(stream: BinaryIO, path: Path) -> bool:
         return False
 
 
-def _changed(
+def _shown(value: Any) -> str:
+    """Write a value as in JSON, but short: of a digest, the first digits will do."""
+    if isinstance(value, list) and value:
+        return " and ".join(map(_shown, value))
+    if isinstance(value, str) and re.fullmatch("[0-9a-f]{32}", value):
+        return value[:8]
+    return "none" if value is None else json.dumps(value, ensure_ascii=False)
+
+
+def _how_to_start_over(partial: Path) -> str:
+    return f"to start over, remove {partial} or choose another --out"
+
+
+def _changes(
     stream: BinaryIO, partial: Path, description: Path, made_from: dict[str, Any]
-) -> list[str]:
-    """Name what differs from what the lines found there were made from; none if there are none."""
+) -> list[Change]:
+    """Return what differs from what the lines found there were made from."""
     if not os.fstat(stream.fileno()).st_size:
         return []
     known: Any = None
@@ -146,4 +195,8 @@ def _changed(
     if not isinstance(known, dict):
         raise InputError(f"{partial} is in the way, and nothing says what it is of: move it away")
     now = json.loads(json.dumps(made_from))  # as it is read back
-    return [name for name in {**now, **known} if now.get(name) != known.get(name)]
+    return [
+        Change(name, known[name], now[name])
+        for name in now
+        if name in known and now[name] != known[name]
+    ]

@@ -12,7 +12,6 @@ from transduce.errors import InputError
 from transduce.models.base import Seq2Seq
 from transduce.models.folder import LoadedModel
 from transduce.text.special_ids import BOS_ID, EOS_ID
-from transduce.text.spelling import spells_bytes
 from transduce.text.tokenizer import Tokenizer
 
 
@@ -58,7 +57,7 @@ def attention_of(
         encoder=weights(maps.encoder),
         decoder=weights(maps.decoder),
         cross=weights(maps.cross),
-        are_bytes=spells_bytes(tokenizer),
+        are_bytes=tokenizer.is_byte_level,
     )
 
 

@@ -4,21 +4,28 @@ Other processes may write and remove checkpoints at the same time. A checkpoint 
 absent, so one that cannot be read has been removed.
 """
 
-import json
 import os
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from transduce.config.load import load_config
 from transduce.errors import InputError
+from transduce.models.run_records import (
+    CheckpointState,
+    RecordedScores,
+    read_provenance,
+    read_state,
+)
 
 CONFIG, TOKENIZER, WEIGHTS = "config.yaml", "tokenizer.json", "model.safetensors"
 CHECKPOINTS, STATE = "checkpoints", "state.json"
 PROVENANCE, CARD = "provenance.json", "README.md"
-BUDGETS = "budgets"
-"""The key of the provenance under which changes of the budget are kept, in their order."""
+BUDGET_CHANGES, WAS_FINISHED = "budgets", "was_finished"
+"""The key of the provenance under which changes of the budget are kept, in their order, and the key
+of a change that says whether the run was finished then: it reopened the run."""
 
 _NAME = re.compile(r"step-([0-9]{1,12})")
 
@@ -32,6 +39,11 @@ class ModelFiles:
     note: str | None = None  # which weights these are; None: those that a run ended with
     is_choice: bool = False  # whether they were chosen among the checkpoints of a run
 
+    @property
+    def paths(self) -> tuple[Path, ...]:
+        """All files of the model."""
+        return self.folder / CONFIG, self.folder / TOKENIZER, self.weights
+
 
 @dataclass(frozen=True)
 class _Found:
@@ -39,13 +51,12 @@ class _Found:
 
     folder: Path
     step: int
-    state: dict[str, Any]
+    state: CheckpointState
 
     @property
     def loss(self) -> float | None:
         """The dev loss; None: it was not scored."""
-        scores = self.state.get("scores")
-        return scores.get("loss") if isinstance(scores, dict) else None
+        return self.state.scores.loss if self.state.scores else None
 
 
 def checkpoint_name(step: int) -> str:
@@ -114,7 +125,7 @@ def _of_checkpoint(folder: Path) -> ModelFiles:
             f"are those of the steps {steps}"
         )
     step = int(folder.name[5:])
-    found = _Found(folder, step, _read_state(folder) or {})
+    found = _Found(folder, step, _read_state(folder) or CheckpointState())
     scores = "before training" if step == 0 else _scores(found) or "not scored"
     return ModelFiles(run, folder / WEIGHTS, f"{folder}: weights of step {step:,}, {scores}")
 
@@ -145,10 +156,9 @@ def _trained_checkpoints(run: Path) -> list[_Found]:
 
 def _best_of(found: list[_Found]) -> _Found | None:
     """Return the checkpoint that the run holds for its best; None: none is scored."""
-    progress = found[-1].state.get("progress") or {} if found else {}
-    best = progress.get("best") or {"loss": progress.get("best_loss")}  # so in version 0.1
+    best_loss = found[-1].state.best_loss if found else None
     scored = (one for one in found if one.loss is not None)
-    return next((one for one in scored if one.loss == best.get("loss")), None)
+    return next((one for one in scored if one.loss == best_loss), None)
 
 
 def _criterion(run: Path, chosen: _Found) -> str:
@@ -169,30 +179,36 @@ def _scores(found: _Found) -> str:
 
 def _metric(found: _Found) -> tuple[str | None, float]:
     """Return the name of the task's metric and its score; version 0.1 knew BLEU only."""
-    scores = found.state.get("scores") or {}
-    metric = scores.get("metric")
-    if metric is not None:
-        return metric["name"], metric["score"]
-    bleu = scores.get("bleu")
-    return (None, 0.0) if bleu is None else ("BLEU", bleu)
+    scores = found.state.scores or RecordedScores()
+    if scores.metric is not None:
+        return scores.metric.name, scores.metric.score
+    return (None, 0.0) if scores.bleu is None else ("BLEU", scores.bleu)
 
 
 def _reopened_at(run: Path) -> int | None:
-    """Return the step at which a finished run went on; None: it is over, or no run."""
-    if (run / CARD).exists() or not (run / CHECKPOINTS).is_dir():
+    """Return the step at which a finished run went on; None: it is over, or no run.
+
+    A run that goes on may be stopped and given yet another budget: that is no other end.
+    """
+    is_over = (run / CARD).exists() or not (run / CHECKPOINTS).is_dir()
+    if is_over or not (run / PROVENANCE).exists():
         return None
-    changes = _read_json(run / PROVENANCE).get(BUDGETS)
-    return changes[-1]["step"] if changes else None
+    return last_end(read_provenance(run / PROVENANCE))
 
 
-def _read_state(checkpoint: Path) -> dict[str, Any] | None:
-    """Read the state of a checkpoint; None: it was removed in the meantime, or is damaged."""
-    return _read_json(checkpoint / STATE) or None
+def last_end(provenance: Mapping[str, Any]) -> int | None:
+    """Return the last step at which a run was finished and reopened; None: it never was."""
+    changes = provenance.get(BUDGET_CHANGES, [])
+    # Records without the mark are of a version that knew one reopening only.
+    ends: list[int] = [change["step"] for change in changes if change.get(WAS_FINISHED, True)]
+    return ends[-1] if ends else None
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _read_state(checkpoint: Path) -> CheckpointState | None:
+    """Read the state of a checkpoint; None: it was removed in the meantime."""
     try:
-        found = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError):
-        return {}
-    return found if isinstance(found, dict) else {}
+        return read_state(checkpoint / STATE)
+    except InputError:
+        if (checkpoint / STATE).exists():
+            raise
+        return None

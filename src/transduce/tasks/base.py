@@ -59,6 +59,9 @@ class Task(ABC):
     splits_lines: ClassVar[bool] = True
     """Whether a line may be taken apart into sentences that are processed one by one."""
 
+    hardly_usable: ClassVar[float | None] = None
+    """A score of the metric that is no better than this means that the output cannot be used."""
+
     @property
     @abstractmethod
     def max_src_tokens(self) -> int | None:

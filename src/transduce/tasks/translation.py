@@ -16,6 +16,7 @@ class TranslationTask(Task):
     """Sentences of one language in, sentences of another out."""
 
     name: ClassVar[str] = "translation"
+    hardly_usable: ClassVar[float | None] = 5.0
 
     @property
     def max_src_tokens(self) -> int:

@@ -9,13 +9,11 @@ from bisect import bisect_left
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from transduce.text.spelling import spelled
+from transduce.text.spelling import spelled, spelled_as_word
 from transduce.text.tokenizer import SPECIALS, Tokenizer
 
 MAX_OPEN_BYTES = 48
 """The longest ending; more of a text without spaces is given as tokens."""
-
-JOINED = "@@"
 
 
 @dataclass(frozen=True)
@@ -116,12 +114,7 @@ def _texts(tokenizer: Tokenizer) -> list[bytes]:
     """Return the bytes of every token; b"" for special ones."""
     names = tokenizer.tokens(range(len(tokenizer)))
     if tokenizer.is_pretokenized:
-        texts: Sequence[bytes | None] = [_word(name) for name in names]
+        texts: Sequence[bytes | None] = [spelled_as_word(name) for name in names]
     else:
         texts = spelled(names, are_bytes=tokenizer.is_byte_level)
     return [b"" if token < len(SPECIALS) else text or b"" for token, text in enumerate(texts)]
-
-
-def _word(name: str) -> bytes:
-    """Return a word with the space after it, or a part of one."""
-    return (name.removesuffix(JOINED) if name.endswith(JOINED) else f"{name} ").encode()

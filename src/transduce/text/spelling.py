@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from transduce.text.tokenizer import SPECIALS, UNKNOWN, Tokenizer
+from transduce.text.tokenizer import SPECIALS, UNKNOWN
 
 WITHOUT_TEXT = frozenset(SPECIALS) - {UNKNOWN}
 _UNKNOWN_TEXT = "‹unk›"
@@ -10,17 +10,12 @@ _BEFORE_A_WORD = "▁"  # how SentencePiece writes a space
 _JOINED = "@@"  # in pre-segmented text, at the end of a token whose word goes on
 
 
-def spells_bytes(tokenizer: Tokenizer) -> bool:
-    """Return whether the letters of a vocabulary's entries stand for bytes, as in our subwords."""
-    return bool(tokenizer.encode_batch([" "])[0])  # others drop a lone space
-
-
 def spelled(tokens: Sequence[str], *, are_bytes: bool) -> list[bytes | None]:
     """Return the bytes of each token's text, spaces included; None for BOS, EOS and padding."""
     if not are_bytes and any(_BEFORE_A_WORD in token for token in tokens):
         spell = _spelled_by_sentencepiece
     else:
-        spell = _spelled_as_bytes if are_bytes else _spelled_as_word
+        spell = _spelled_as_bytes if are_bytes else spelled_as_word
     return [None if token in WITHOUT_TEXT else spell(token) for token in tokens]
 
 
@@ -34,6 +29,14 @@ def readable_tokens(tokens: Sequence[str], *, are_bytes: bool) -> list[str]:
         token if piece is None or token == UNKNOWN else piece.decode(errors="backslashreplace")
         for token, piece in zip(tokens, spelled(tokens, are_bytes=are_bytes), strict=True)
     ]
+
+
+def spelled_as_word(token: str) -> bytes:
+    """Return a word of pre-segmented text with the space after it, or a part of one."""
+    if token == UNKNOWN:
+        return f"{_UNKNOWN_TEXT} ".encode()
+    is_joined = token.endswith(_JOINED)
+    return (token.removesuffix(_JOINED) if is_joined else f"{token} ").encode()
 
 
 def _byte_letters() -> dict[str, int]:
@@ -54,13 +57,6 @@ def _spelled_as_bytes(token: str) -> bytes:
     return b"".join(
         bytes([_BYTE_OF[letter]]) if letter in _BYTE_OF else letter.encode() for letter in token
     )
-
-
-def _spelled_as_word(token: str) -> bytes:
-    if token == UNKNOWN:
-        return f"{_UNKNOWN_TEXT} ".encode()
-    is_joined = token.endswith(_JOINED)
-    return (token.removesuffix(_JOINED) if is_joined else f"{token} ").encode()
 
 
 def _spelled_by_sentencepiece(token: str) -> bytes:

@@ -24,6 +24,7 @@ class Request:
     preset: str | None = None  # None: chosen by the size of the corpus
     fresh: bool = False  # start over where there is a run already
     cache: Path | None = None  # for the prepared data; None: in the run's folder
+    options: Tree | None = None  # what of `given` no recipe gives; None: all of it
 
     def settings(self) -> Tree:
         """Return all that is asked for, with what the preset stands for."""
@@ -59,20 +60,22 @@ def make_request(
         )
     if out is None and path is None:
         raise ConfigError("where to? Name a folder for the run with --out, such as runs/ende")
-    named, given = (None, {}) if path is None else read_recipe(path)
+    named, recipe_gives = (None, {}) if path is None else read_recipe(path)
     files = {name: _names(value) for name, value in texts.items()}
-    given = merge(given, {"data": {name: names for name, names in files.items() if names}})
+    options: Tree = {"data": {name: names for name, names in files.items() if names}}
     if init is not None:
-        given = merge(given, {"run": {"init": fspath(init)}})
+        options = merge(options, {"run": {"init": fspath(init)}})
     changes = [settings] if isinstance(settings, Mapping) else map(parse_override, settings)
     for change in changes:
-        given = merge(given, with_current_names(dict(change)))
+        options = merge(options, with_current_names(dict(change)))
+    given = merge(recipe_gives, options)
     return Request(
         Path("runs") / path.stem if out is None and path is not None else Path(out or ""),
         {section: values for section, values in given.items() if values != {}},
         preset or named,
         fresh=fresh,
         cache=None if cache is None else Path(cache),
+        options=options,
     )
 
 

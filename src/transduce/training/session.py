@@ -173,7 +173,8 @@ class TrainingSession:
 
     def is_due(self) -> bool:
         """Whether the run scores and keeps its weights at this step."""
-        return self._schedule.is_due(self.progress.step)
+        spent = self.progress.scoring_seconds
+        return self._schedule.is_due(self.progress.step, spent_s=spent)
 
     def ending(self) -> str | None:
         """Return which budget is spent, or None."""
@@ -298,12 +299,14 @@ class TrainingSession:
         self.is_interrupted = setup.processes.broadcast(setup.stopped())
         if self.is_interrupted:
             return  # perhaps before all was translated: the next session scores first
-        self._schedule.record(setup.processes.broadcast(time.monotonic() - began))
+        seconds = setup.processes.broadcast(time.monotonic() - began)
+        self._schedule.record(seconds)
         found = setup.processes.broadcast(asdict(Scores(loss, metric)))
         scores = Scores.from_json(found)
         best = setup.checkpoints.criterion.is_better(scores, self.progress.best)
         self.progress = replace(
             self.progress,
+            scoring_seconds=self.progress.scoring_seconds + seconds,
             best=scores if best else self.progress.best,
             scorings_since_best=0 if best else self.progress.scorings_since_best + 1,
         )

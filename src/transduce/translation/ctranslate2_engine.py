@@ -8,14 +8,16 @@ length^α. So we ask for all hypotheses it found, undo its penalty, and sort by 
 
 import math
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Self
 
+import numpy as np
 import torch
+from torch import Tensor
 
 from transduce.errors import InputError
 from transduce.export.ctranslate2 import (
@@ -36,12 +38,16 @@ from transduce.text.tokenizer import Tokenizer
 from transduce.translation.batches import batches_by_length
 from transduce.translation.engine import EncodedSentence, Engine, length, penalty
 from transduce.translation.options import Options
+from transduce.translation.prefix_spelling import PrefixSpelling
 
 COMPUTE_TYPES = {"float32": "float32", "bf16": "bfloat16", "int8": "int8"}
 """CTranslate2's names of our precisions."""
 
 BATCH_TOKENS = 32_768
 """Positions of all hypotheses in a batch, by default."""
+
+LOGITS_TOKENS = 1_024
+"""Positions in a batch of which the logits are returned, each of the size of the vocabulary."""
 
 MISSING = -1e9
 """A hypothesis with a log-probability below this does not exist: it fills an empty beam."""
@@ -128,12 +134,50 @@ class CTranslate2Engine(Engine):
                 f"the task {self.task.name} constrains its output, which CTranslate2 cannot do: "
                 "use the engine torch"
             )
-        results: list[list[Hypothesis]] = [[] for _ in sentences]
+        spelt = [[sentence] for sentence in sentences]
+        if any(sentence.prefix_text for sentence in sentences):
+            # It takes prefixes as tokens: a word that may be unfinished is spelt in several ways.
+            spelt = self._prefix_spelling.spelt(
+                sentences, options.beam, self._next_log_probs, max_tokens=limits
+            )
+        variants = [variant for one in spelt for variant in one]
+        results: list[list[Hypothesis]] = [[] for _ in variants]
         # Batches with prefixes are searched in another way, so these sentences are kept apart.
-        with_prefix = [place for place, sentence in enumerate(sentences) if sentence.prefix]
-        others = [place for place, sentence in enumerate(sentences) if not sentence.prefix]
+        with_prefix = [place for place, variant in enumerate(variants) if variant.prefix]
+        others = [place for place, variant in enumerate(variants) if not variant.prefix]
         for places in (others, with_prefix):
-            self._search_some(places, sentences, options, results)
+            self._search_some(places, variants, options, results)
+        found = iter(results)
+        return [
+            _ranked(hypothesis for _ in one for hypothesis in next(found))[: options.n_best]
+            for one in spelt
+        ]
+
+    @cached_property
+    def _prefix_spelling(self) -> PrefixSpelling:
+        return PrefixSpelling(self.tokenizer)
+
+    def _next_log_probs(self, sentences: Sequence[EncodedSentence]) -> list[Tensor]:
+        """Return the log-probabilities, [V], of what follows the prefix of each sentence."""
+        results = [torch.empty(0)] * len(sentences)
+        for places in batches_by_length(
+            [max(len(s.ids), len(s.prefix)) + 1 for s in sentences],
+            max_tokens=LOGITS_TOKENS,
+            cost=lambda tokens: tokens,
+        ):
+            batch = [sentences[place] for place in places]
+            found = self.translator.translate_batch(
+                [self._named([*sentence.ids, EOS_ID]) for sentence in batch],
+                target_prefix=[self._named(sentence.prefix) for sentence in batch],
+                beam_size=1,
+                min_decoding_length=0,
+                max_decoding_length=max(len(sentence.prefix) for sentence in batch) + 1,
+                max_input_length=0,
+                return_logits_vocab=True,
+            )
+            for place, result in zip(places, found, strict=True):
+                [steps] = result.logits
+                results[place] = _as_tensor(steps[len(sentences[place].prefix)]).log_softmax(-1)
         return results
 
     def _search_some(
@@ -204,8 +248,8 @@ class CTranslate2Engine(Engine):
             is_finished = ids[-1:] == [EOS_ID]
             ours = (log_probability + prefix_score) / penalty(len(ids), options.alpha)
             hypotheses.append(Hypothesis(ids[:-1] if is_finished else ids, ours, is_finished))
-        hypotheses.sort(key=lambda hypothesis: (not hypothesis.is_finished, -hypothesis.score))
-        return hypotheses[: options.n_best] or [Hypothesis([], -math.inf, is_finished=False)]
+        best = _ranked(hypotheses)[: options.n_best]
+        return best or [Hypothesis([], -math.inf, is_finished=False)]
 
     def _prefix_scores(self, sources: list[list[str]], prefixes: list[list[str]]) -> list[float]:
         """Return the log-probabilities of prefixes, which its search counts as 0."""
@@ -214,6 +258,18 @@ class CTranslate2Engine(Engine):
 
     def _named(self, ids: list[int]) -> list[str]:
         return [self._names[number] for number in ids]
+
+
+def _ranked(hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:
+    """Sort the best first, and finished ones before all others."""
+    return sorted(hypotheses, key=lambda one: (not one.is_finished, -one.score))
+
+
+def _as_tensor(storage: Any) -> Tensor:
+    """Copy a storage of CTranslate2, on any device and of any type."""
+    types = library()
+    on_cpu = storage.to(types.DataType.float32).to_device(types.Device.cpu)
+    return torch.from_numpy(np.array(on_cpu))
 
 
 def _opened(folder: Path, device: torch.device, compute_type: str) -> Any:

@@ -4,8 +4,7 @@ from dataclasses import dataclass
 from pathlib import PurePath
 
 from transduce.config.schema import Config
-
-_COMPRESSED = {".gz", ".xz", ".bz2", ".zst"}
+from transduce.data.formats.lines import COMPRESSED
 
 
 @dataclass(frozen=True, order=True)
@@ -37,7 +36,8 @@ def _language(names: tuple[str, ...]) -> str | None:
     endings = set()
     for name in names:
         path = PurePath(name)
-        endings.add((path.with_suffix("") if path.suffix in _COMPRESSED else path).suffix[1:])
+        is_compressed = path.suffix.lower() in COMPRESSED
+        endings.add((path.with_suffix("") if is_compressed else path).suffix[1:])
     [ending] = endings if len(endings) == 1 else {""}
     return ending if ending in NAMES else None
 

@@ -11,8 +11,8 @@ import torch
 from transduce.errors import InputError
 from transduce.export.ctranslate2 import is_exported, is_installed, refusal
 from transduce.hardware.devices import choose_device
-from transduce.models.folder import TOKENIZER, load_model, load_settings
-from transduce.models.model_files import settings_folder
+from transduce.models.folder import TOKENIZER, WEIGHTS, load_model, load_settings
+from transduce.models.model_files import ModelFiles, settings_folder
 from transduce.search.ensemble import Ensemble
 from transduce.tasks.base import Task
 from transduce.tasks.registry import find_task
@@ -66,6 +66,7 @@ def load(
         device=chosen,
         max_positions=min((length for length in lengths if length is not None), default=None),
         by_sentence=all(one.config.data.lines == "sentences" for one in loaded),
+        read_from=[one.files.paths for one in loaded if one.files is not None],
     )
 
 
@@ -107,7 +108,15 @@ def _load_ctranslate2(
         device=device,
         max_positions=engine.max_length,
         by_sentence=config.data.lines == "sentences",
+        read_from=[_files_of_engine(engine.folder)],
     )
+
+
+def _files_of_engine(folder: Path) -> Sequence[Path]:
+    """Return the files of the folder that CTranslate2 has loaded or converted."""
+    if is_exported(folder):
+        return [path for path in sorted(folder.iterdir()) if path.is_file()]
+    return ModelFiles(settings_folder(folder), folder / WEIGHTS).paths
 
 
 def _check_same_vocabulary(one: Path, other: Path) -> None:

@@ -18,7 +18,7 @@ from transduce.models.folder import LoadedModel, load_model
 from transduce.search.forced import forced_scores
 from transduce.tasks.registry import find_task
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID
-from transduce.text.spelling import readable_tokens, spells_bytes
+from transduce.text.spelling import readable_tokens
 from transduce.translation.batches import batches_by_length
 
 WINDOW_PAIRS = 4000
@@ -101,7 +101,7 @@ class Scorer:
         """Compute at most `max_tokens` padded tokens of either side at once, or one pair."""
         self._loaded = loaded
         self._task = find_task(loaded.config.data.task)
-        self._are_bytes = spells_bytes(loaded.tokenizer)
+        self._are_bytes = loaded.tokenizer.is_byte_level
         self._device = next(loaded.model.parameters()).device
         self._max_tokens = max(1, min(max_tokens, MAX_LOGITS // loaded.config.model.vocab_size))
 

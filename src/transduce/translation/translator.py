@@ -7,6 +7,7 @@ similar length are translated together; a sentence gets the same translation alo
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, islice
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -58,6 +59,7 @@ class Translator:
         by_sentence: bool = False,
         device: torch.device | str = "cpu",
         autocast: torch.dtype | None = None,
+        read_from: Sequence[Sequence[Path]] = (),
     ) -> None:
         """Translate with a model that is prepared for inference, or with an engine.
 
@@ -65,12 +67,14 @@ class Translator:
         max_positions: the longest sequence of the model, EOS included; None: no limit.
         by_sentence: split lines into sentences, because the model was trained on single ones.
         device, autocast: where and in which precision the model computes, if no engine is given.
+        read_from: the files of each model; of a run that goes on, others may be the best by now.
         """
         if max_positions is not None and max_positions < 2:
             raise InputError(
                 f"model.max_positions={max_positions}: there is no position beside EOS"
             )
         self.device = torch.device(device)
+        self.read_from = read_from
         self._tokenizer = tokenizer
         self._task = task or TranslationTask()
         if not isinstance(model, Engine):

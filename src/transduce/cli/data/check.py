@@ -42,8 +42,9 @@ def check_corpus(
         text_or_corpus,
     )
 
-    source = source_of(src, tgt, fields=fields)
-    held = [text_or_corpus(path, fields=fields) for path in held_out or []]
+    files = [src, *([tgt] if tgt else []), *(held_out or [])]
+    source = source_of(src, tgt, fields=fields, among=files)
+    held = [text_or_corpus(path, fields=fields, among=files) for path in held_out or []]
     hidden = [text for one in held for text in read_sentences(one)]
     total = count_pairs(source)
     report = CleaningReport()

@@ -13,7 +13,6 @@ WIDTH = 64
 """Longer lines are cut: after a few steps, a model repeats itself endlessly."""
 SHORT = 20
 """Characters below which a sentence shows little."""
-EVERY_S = 60
 
 
 class Samples:

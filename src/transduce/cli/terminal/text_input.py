@@ -12,6 +12,7 @@ from typing import BinaryIO
 from transduce.data.corpus import (
     DEFAULT_FIELDS,
     STANDARD_INPUT,
+    check_fields,
     field_names,
     format_of,
     read_lines,
@@ -44,6 +45,8 @@ class TextInput:
             raise InputError(
                 "--fields is for files with several: name a .tsv, .csv, .jsonl or .tmx"
             )
+        for path in self._files:
+            check_fields(path, fields, side="src", among=self._files)
         self._starts: list[int] = []  # of each file, the number of its first line
 
     @property

@@ -235,6 +235,8 @@ def describe_data(data: "DataSummary", subwords: str) -> "Iterator[str]":
 
 def _summary(config: "Config") -> "Iterator[str]":
     """Describe the run in a few lines."""
+    from transduce.config.schema import NO_LIMIT
+
     m, t, r = config.model, config.training, config.run
     yield f"model: {m.summary()}"
     yield (
@@ -243,8 +245,16 @@ def _summary(config: "Config") -> "Iterator[str]":
     )
     rate = f", peak {t.learning_rate:g}" if t.learning_rate else ""
     yield f"learning rate: schedule {t.schedule}, warm-up {t.warmup_steps:,} steps{rate}"
-    ends = [f"{t.steps:,} steps"]
+    ends = [f"{t.steps:,} steps"] if t.steps < NO_LIMIT else []
     ends += [f"{t.epochs:g} epochs"] if t.epochs else []
     ends += [f"{t.minutes:g} minutes"] if t.minutes else []
     ends += [f"{t.patience} scores without improvement"] if t.patience else []
-    yield f"ends after {' or '.join(ends)}; scores and saves every {r.checkpoint_steps:,} steps"
+    yield f"ends after {' or '.join(ends)}"
+    early = f"first after {r.first_score_steps:,} steps, then " if r.first_score_steps else ""
+    share = (
+        f", at most {r.scoring_share:.0%} of the time" if t.minutes and r.scoring_share < 1 else ""
+    )
+    yield (
+        f"scores: {early}every {r.checkpoint_steps:,} steps{share}; "
+        f"{r.score_sentences:,} sentences are translated, the best by {r.choose_by} are kept"
+    )

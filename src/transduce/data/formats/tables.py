@@ -64,6 +64,12 @@ def read_columns(
         raise InputError(f"{path} has a header ({_listed(first)}) but no other line")
 
 
+def lacks_names(path: Path, names: tuple[str, ...]) -> bool:
+    """Whether a TSV has two columns and no header, where these names would be looked for."""
+    _, first = next(_tsv_rows(path))
+    return _lacks_names([cell.strip() for cell in first], names)
+
+
 def _tsv_rows(path: Path) -> Iterator[Row]:
     for number, line in enumerate(read_lines(path), start=1):
         yield number, line.split("\t")
@@ -101,10 +107,20 @@ def _places(
         return [header.index(name) for name in names], True
     if set(names) <= set(DEFAULT_NAMES):
         return _default_places(header, sides, place), False
-    if delimiter == "\t" and len(header) == 2 and not _may_name(header, names):
-        # The names are for other files of the corpus: two columns without a header need none.
+    if delimiter == "\t" and _lacks_names(header, names):
+        # The names are for other files: `corpus.check_fields` has seen to that.
         return list(sides), False
     return [_named(name, header, place) for name in names], True
+
+
+def _lacks_names(header: list[str], names: tuple[str, ...]) -> bool:
+    """Whether these are two columns of text, so that the names must be those of other files."""
+    return not (
+        len(header) != 2
+        or all(map(_is_number, names))
+        or set(names) <= set(DEFAULT_NAMES)
+        or _may_name(header, names)
+    )
 
 
 def _may_name(header: list[str], names: tuple[str, ...]) -> bool:

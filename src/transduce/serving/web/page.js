@@ -13,7 +13,7 @@ let server = null; // the response of /v1/models
 let lines = []; // of the last translation: {source, text, alternatives, note, …}
 let asked = null; // the pair of languages of the last translation
 let running = null; // an AbortController while a translation is coming
-let pause = 0; // the timer that waits for a pause in typing
+let pause = 0; // the timer that waits for a pause in typing; 0: none does
 let slow = 0; // the timer that says that a translation takes long
 
 // The server
@@ -63,13 +63,14 @@ const chosenPair = () => server.pairs[Number(byId("pair").value)];
 function cancel() {
   clearTimeout(pause);
   clearTimeout(slow);
+  pause = 0;
   const older = running;
   running = null; // whatever it still answers is ignored
   older?.abort();
 }
 
-/** What follows a change of the text: a translation after a pause, unless it is long or lacks the key. */
-function typed() {
+/** What follows a change of the text or of the languages: a translation after a pause, unless it is long or lacks the key. */
+function changed() {
   count();
   cancel();
   if (!text.value.trim()) return clear();
@@ -77,6 +78,15 @@ function typed() {
   const isReady = text.value.length <= MAX_TYPED && (!server.needs_key || byId("key").value.trim());
   if (isReady) pause = setTimeout(translate, PAUSE_MS);
   else clear("Press Translate or Ctrl + Enter.");
+}
+
+/** Stop the translation that is coming, or that would be asked for after the pause. */
+function stop() {
+  if (running) running.abort();
+  else if (pause) {
+    cancel();
+    clear("Stopped.");
+  }
 }
 
 function clear(said = "") {
@@ -209,7 +219,7 @@ async function loadModels() {
     new Option(`${pair.source_name} → ${pair.target_name}`, place)));
   byId("key-choice").hidden = !server.needs_key;
   text.lang = chosenPair().source;
-  if (text.value.trim()) typed();
+  if (text.value.trim()) changed();
 }
 
 form.addEventListener("submit", (event) => {
@@ -217,20 +227,20 @@ form.addEventListener("submit", (event) => {
   translate();
 });
 text.addEventListener("keydown", (event) => {
-  if (event.key === "Escape") running?.abort();
+  if (event.key === "Escape") stop();
   if (event.key !== "Enter" || !(event.ctrlKey || event.metaKey)) return;
   event.preventDefault();
   translate();
 });
-text.addEventListener("input", (event) => { if (!event.isComposing) typed(); });
-text.addEventListener("compositionend", typed);
+text.addEventListener("input", (event) => { if (!event.isComposing) changed(); });
+text.addEventListener("compositionend", changed);
 byId("pair").addEventListener("change", () => {
   text.lang = chosenPair().source;
-  translate();
+  changed();
 });
 byId("line").addEventListener("change", showLine);
 byId("stop").addEventListener("click", () => {
-  running?.abort();
+  stop();
   text.focus(); // the button is about to be hidden
 });
 byId("copy").addEventListener("click", async () => {

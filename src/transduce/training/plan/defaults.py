@@ -11,9 +11,11 @@ from typing import Any
 
 from transduce.config.kinds import DEFAULT_KIND, find_kind
 from transduce.config.presets import presets_of
-from transduce.config.schema import Config, Tree, merge
+from transduce.config.schema import NO_LIMIT, Config, TrainingConfig, Tree, merge
 from transduce.data.store import Store
+from transduce.errors import ConfigError
 from transduce.text.sentences import split_sentences
+from transduce.training.plan.length import ENDS_EARLY, Length, describe_length
 from transduce.training.plan.scoring import DevSize, score_by_epochs, score_in_budget
 from transduce.training.plan.speed import SpeedOf
 
@@ -29,12 +31,6 @@ STEPS_PER_EPOCH = 100
 
 ENOUGH_STEPS = 3_000
 """A larger model is chosen if the budget gives it this many steps."""
-
-USEFUL_STEPS = 600
-"""With fewer steps, no model has learned to translate."""
-
-ENDS_EARLY = 0.75
-"""Where a corpus needs no more than this part of the minutes, its epochs end the run."""
 
 COMPILING_S = 45
 """The part of a budget that a CUDA device needs to compile and record the steps."""
@@ -79,7 +75,7 @@ def vocabulary_size(pairs: int, *, on_gpu: bool) -> int:
 
 
 def max_epochs(pairs: int) -> int:
-    """Return after how many epochs more training no longer helps: 100 of 30,000 pairs."""
+    """Choose how many epochs to train on a corpus: 100 of 30,000 pairs, fewer of more."""
     return int(max(20, min(200, 100 * (30_000 / pairs) ** 0.4)))
 
 
@@ -101,7 +97,10 @@ def choose_model(given: Tree, pairs: int, conditions: Conditions) -> Plan:
     chosen = candidates[0]
     batch_tokens = conditions.timed_batch
     for larger in candidates[1:]:
-        config = Config.from_tree(merge(larger, given))
+        try:
+            config = Config.from_tree(merge(larger, given))
+        except ConfigError:
+            break  # what is given does not fit this shape, which nobody asked for
         speed = conditions.speed_of(config, batch_tokens)
         steps = speed * conditions.seconds_of_training(minutes) / (2 * batch_tokens)
         if steps < ENOUGH_STEPS:
@@ -120,20 +119,24 @@ def fit_training(train: Store, dev: Store, config: Config, given: Tree, on: Cond
     With a budget or without one, the learning rate falls linearly to 0 at a planned end; only where
     nothing but patience is given, it is the paper's.
     """
-    asked = _section(given, "training")
-    tokens = _tokens_a_side(train)
+    asked, run = _section(given, "training"), _section(given, "run")
+    tokens = _tokens_an_epoch(train, config.data.weights)  # a side
     speed = on.speed_of(config, on.timed_batch)  # source and target
-    speed *= tokens / (train.src.ids.size + train.tgt.ids.size + 2 * len(train))  # a side
+    speed *= _tokens_a_side(train) / (train.src.ids.size + train.tgt.ids.size + 2 * len(train))
     minutes: float | None = asked.get("minutes")
     affordable = math.inf if minutes is None else speed * on.seconds_of_training(minutes)
-    end = _end(asked, len(train), fine_tunes="init" in _section(given, "run"))
-    epochs: float = end.get("epochs") or asked.get("epochs") or math.inf
-    if "epochs" in end and epochs * tokens > ENDS_EARLY * affordable:
+    end = _end(asked, len(train), fine_tunes="init" in run)
+    if "epochs" in end and end["epochs"] * tokens > ENDS_EARLY * affordable:
         del end["epochs"]  # the minutes end the run
-        epochs = math.inf
-    planned = min(epochs * tokens, affordable)
     batch = asked.get("batch_tokens") or _batch_tokens(tokens, affordable, on)
-    steps = max(1, int(min(planned / batch, asked.get("steps") or Config().training.steps)))
+    most_steps = asked.get("steps") or end.get("steps") or TrainingConfig().steps
+    limits = {
+        "minutes": affordable / batch,
+        "epochs": (asked.get("epochs") or end.get("epochs") or math.inf) * tokens / batch,
+        "steps": most_steps,
+    }
+    ends_by = min(limits, key=lambda name: limits[name])
+    steps = max(1, int(limits[ends_by]))
     warmup = _warmup(steps, tokens // batch, end["schedule"])
     training = {"batch_tokens": batch, "warmup_steps": warmup} | end
     if end["schedule"] == "linear" and not {"warmup_steps", "learning_rate"} & asked.keys():
@@ -143,14 +146,15 @@ def fit_training(train: Store, dev: Store, config: Config, given: Tree, on: Cond
     if minutes is not None:
         size = DevSize(len(dev), _tokens_a_side(dev))
         scoring = score_in_budget(60 * minutes, steps, size, token_s=1 / speed, on_gpu=on.on_gpu)
-    given_run = _section(given, "run")
-    if "checkpoint_steps" in given_run:
+    if "checkpoint_steps" in run:
         scoring = {}  # the user says when to score
-    if given_run.get("score_sentences") != 0:
+    if run.get("score_sentences") != 0:
         scoring["choose_by"] = "metric"
     p_drop = _dropout(len(train), steps * batch / tokens)
     tree: Tree = {"training": training, "run": scoring, "model": {"p_drop": p_drop}}
-    return Plan(tree, _notes(minutes, steps=steps, batch=batch, tokens=tokens, speed=speed))
+    length = Length(steps, batch, epochs=steps * batch / tokens, seconds=steps * batch / speed)
+    is_patient = end.get("patience") or asked.get("patience")
+    return Plan(tree, describe_length(length, minutes, "patience" if is_patient else ends_by))
 
 
 def automatic_lines(sources: Sequence[str]) -> Tree:
@@ -166,16 +170,19 @@ def _end(asked: Tree, pairs: int, *, fine_tunes: bool) -> Tree:
     How long fine-tuning helps cannot be known beforehand.
     """
     budgets = {"steps", "epochs", "minutes"} & asked.keys()
+    end: Tree = {"schedule": asked.get("schedule") or "linear"}
     if not budgets and (fine_tunes or asked.get("patience") is not None):
-        return {"schedule": "paper", "patience": 10}
-    if {"steps", "epochs"} & budgets:
-        return {"schedule": "linear"}
-    return {"schedule": "linear", "epochs": max_epochs(pairs)}
+        return {"patience": 10, "schedule": asked.get("schedule") or "paper"}
+    if not {"steps", "epochs"} & budgets:
+        end["epochs"] = max_epochs(pairs)
+    if "minutes" in budgets and "steps" not in budgets:
+        end["steps"] = NO_LIMIT  # the paper's 100,000 would end a long budget early
+    return end
 
 
 def _batch_tokens(tokens: int, affordable: float, on: Conditions) -> int:
     """Choose the tokens a side of a step: few enough for many steps, but at least 512."""
-    return int(max(512, min(on.max_batch, tokens // STEPS_PER_EPOCH, affordable // ENOUGH_STEPS)))
+    return int(max(512, min(on.max_batch, tokens / STEPS_PER_EPOCH, affordable / ENOUGH_STEPS)))
 
 
 def _warmup(steps: int, steps_per_epoch: int, schedule: str) -> int:
@@ -189,32 +196,14 @@ def _dropout(pairs: int, epochs: float) -> float:
     return min(by_pairs, next(p for limit, p in MAX_DROPOUT_BY_EPOCHS if epochs < limit))
 
 
-def _notes(
-    minutes: float | None, *, steps: int, batch: int, tokens: int, speed: float
-) -> tuple[str, ...]:
-    epochs = steps * batch / tokens
-    seconds = steps * batch / speed
-    found = f"{steps:,} steps of {batch:,} tokens a side, {epochs:.3g} epochs"
-    if minutes is None:
-        long = "; --minutes sets a limit, and what is done can be used at any time"
-        return (f"time: about {_in_words(seconds)} here for {found}{long}",)
-    notes = [f"budget: {minutes:g} minutes are about {found} here"]
-    if seconds < 60 * ENDS_EARLY * minutes:
-        notes.append(f"time: more would not help, so it ends after about {_in_words(seconds)}")
-    if steps < USEFUL_STEPS:
-        needed = math.ceil(minutes * 3 * USEFUL_STEPS / steps)
-        notes.append(
-            f"warning: {steps:,} steps are too few to learn to translate; give it at least "
-            f"{needed:,} minutes, or a faster machine"
-        )
-    return tuple(notes)
-
-
-def _in_words(seconds: float) -> str:
-    for unit, size in (("days", 86_400), ("hours", 3_600), ("minutes", 60)):
-        if seconds >= 1.5 * size:
-            return f"{seconds / size:.2g} {unit}"
-    return f"{max(1, seconds):.2g} seconds"
+def _tokens_an_epoch(train: Store, weights: Sequence[float]) -> int:
+    """Count the tokens a side of an epoch, in which corpora are used as often as they weigh."""
+    if not weights:
+        return _tokens_a_side(train)
+    ends = train.manifest["source_ends"]
+    pairs = [end - start for start, end in zip([0, *ends], ends, strict=False)]
+    used = sum(weight * count for weight, count in zip(weights, pairs, strict=True))
+    return max(1, int(_tokens_a_side(train) * used / len(train)))
 
 
 def _tokens_a_side(store: Store) -> int:

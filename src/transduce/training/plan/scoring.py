@@ -28,7 +28,7 @@ class DevSize:
 def score_by_epochs(steps_per_epoch: int) -> Tree:
     """Score about once an epoch; the first scores come early, at doubling distances."""
     interval = max(200, min(2_000, steps_per_epoch))
-    return {"checkpoint_steps": interval, "first_score_steps": interval // 16}
+    return {"checkpoint_steps": interval, "first_score_steps": min(50, -(-interval // 16))}
 
 
 def score_in_budget(

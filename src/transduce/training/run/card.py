@@ -31,8 +31,9 @@ class Result:
     chosen: CandidateWeights
     chosen_by: BestBy
     candidates: Sequence[CandidateWeights]
-    metric: MetricScore | None  # of the chosen weights, on the whole development set
+    metric: MetricScore | None  # of the chosen weights, on the development set
     dev_pairs: int
+    translated_pairs: int  # of these, for the metric
     tokens_per_s: float
     machine: Machine
     processes: int
@@ -90,8 +91,10 @@ def _scores(result: Result) -> str:
         _table(result.candidates, metric=decisive),
     ]
     if result.metric:
+        is_whole = result.translated_pairs == result.dev_pairs
+        where = "the whole" if is_whole else f"{result.translated_pairs:,} pairs of the"
         lines.append(
-            f"{result.metric.name} **{result.metric.score:.2f}** on the whole development set, "
+            f"{result.metric.name} **{result.metric.score:.2f}** on {where} development set, "
             f"greedy search, these weights (signature `{result.metric.signature}`). The set also "
             "decided when to stop and which weights to keep, so this score is a little "
             "optimistic: judge by a test set."

@@ -37,6 +37,7 @@ class Progress:
     packed: bool = False  # whether the epoch's batches are packed; kept on any machine
     tokens: int = 0  # source and target tokens trained on so far
     seconds: float = 0.0  # of training and scoring
+    scoring_seconds: float = 0.0
     best: Scores | None = None  # the best so far, by the run's criterion
     scorings_since_best: int = 0
     skipped: int = 0
@@ -48,7 +49,7 @@ class Progress:
     @classmethod
     def from_json(cls, tree: Mapping[str, Any]) -> Self:
         """Read the progress from a checkpoint, of this version or of 0.1."""
-        found = {"packed": False} | {
+        found = {"packed": False, "scoring_seconds": 0.0} | {
             RENAMED_FIELDS.get(name, name): value for name, value in tree.items()
         }
         if "best_loss" in found:  # version 0.1 always went by the loss

@@ -9,16 +9,21 @@ from torch import Tensor
 from transduce.data.batch import Batch
 from transduce.data.prepare import Prepared
 from transduce.models.folder import WEIGHTS, save_weights
+from transduce.tasks.base import MetricScore, Task
+from transduce.tasks.registry import find_task
 from transduce.training.distributed import Processes
 from transduce.training.run.average import averaged
 from transduce.training.run.card import CandidateWeights, Result, card
-from transduce.training.run.events import Finished, Stepped
+from transduce.training.run.events import Finished, Stepped, Warned
 from transduce.training.run.folder import JOURNAL, RunFolder
 from transduce.training.run.journal import read_journal
 from transduce.training.run.scores import Scores
 from transduce.training.session import Setup
 from transduce.training.step.optimiser import overwrite
 from transduce.training.step.train_step import dev_loss
+
+MAX_TRANSLATED = 5_000
+"""The most development sentences that are translated with each of the weights to choose from."""
 
 
 @dataclass(frozen=True)
@@ -55,6 +60,8 @@ def finish(setup: Setup, folder: RunFolder, prepared: Prepared, reason: str) -> 
             seconds=newest.progress.seconds,
         )
     )
+    if metric and (advice := _advice(find_task(setup.config.data.task), metric, prepared)):
+        setup.tell(Warned(newest.step, advice))
     stepped = [e for e in read_journal(folder.path / JOURNAL) if isinstance(e, Stepped)]
     result = Result(
         reason=reason,
@@ -64,12 +71,25 @@ def finish(setup: Setup, folder: RunFolder, prepared: Prepared, reason: str) -> 
         candidates=[found.summary for found in candidates],
         metric=metric,
         dev_pairs=len(prepared.dev_pairs),
+        translated_pairs=min(MAX_TRANSLATED, len(prepared.dev_pairs)),
         tokens_per_s=sorted(e.tokens_per_s for e in stepped)[len(stepped) // 2] if stepped else 0,
         machine=setup.machine,
         processes=setup.processes.world,
     )
     folder.write_card(card(folder, setup.config, setup.model, prepared, result))
     return True
+
+
+def _advice(task: Task, metric: MetricScore, prepared: Prepared) -> str | None:
+    """Say what helps if the model cannot be used, or None."""
+    limit = task.hardly_usable
+    sign = 1 if metric.higher_is_better else -1
+    if limit is None or sign * metric.score > sign * limit:
+        return None
+    return (
+        f"{metric.name} {metric.score:.2f} on the development set: the output can hardly be used; "
+        f"more text helps most (it had {len(prepared.train):,} pairs), then more training"
+    )
 
 
 def _scored_candidates(setup: Setup) -> list[_Candidate]:

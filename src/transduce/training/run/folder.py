@@ -26,16 +26,19 @@ from transduce.files.digests import file_digest
 from transduce.files.errors import reporting_write_errors
 from transduce.files.locks import locked
 from transduce.models.model_files import (
-    BUDGETS,
+    BUDGET_CHANGES,
     CARD,
     CHECKPOINTS,
     CONFIG,
     PROVENANCE,
     TOKENIZER,
+    WAS_FINISHED,
     WEIGHTS,
     checkpoint_folders,
     find_model,
+    last_end,
 )
+from transduce.models.run_records import read_provenance
 
 JOURNAL, CURVES = "journal.jsonl", "curves.png"
 CACHE, EVENTS = "data", "tensorboard"
@@ -43,6 +46,8 @@ LOCK = "lock"
 FILES = (WEIGHTS, CARD, JOURNAL, CURVES, CONFIG, TOKENIZER)
 FOLDERS = (CHECKPOINTS, EVENTS)
 """What a run writes and --fresh removes, besides the provenance."""
+
+_ALWAYS_RECORDED = ("began", "versions", "commit", "seed", "data", "given")
 
 BudgetChange = Mapping[str, tuple[Any, Any]]
 """Budgets that change when a run resumes: their values before and after, by name."""
@@ -97,13 +102,11 @@ class RunFolder:
 
     def provenance(self) -> dict[str, Any]:
         """Read the provenance: versions, data digests and the settings that the user gave."""
-        path = self.path / PROVENANCE
-        try:
-            found: dict[str, Any] = json.loads(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as damaged:
-            raise InputError(
-                f"{path} is damaged ({damaged}): start over with --fresh, or choose another --out"
-            ) from damaged
+        path, remedy = self.path / PROVENANCE, "start over with --fresh, or choose another --out"
+        found = read_provenance(path, remedy=remedy)
+        missing = [name for name in _ALWAYS_RECORDED if name not in found]
+        if missing:
+            raise InputError(f"{path} is damaged ({missing[0]} is missing): {remedy}")
         return found
 
     def last_step(self) -> int:
@@ -159,8 +162,8 @@ class RunFolder:
                 f"from its model with --init {self.path} and another --out"
             )
         if budgets:
-            (self.path / CARD).unlink(missing_ok=True)
             self._record(budgets)
+            (self.path / CARD).unlink(missing_ok=True)
         if config != self.settings():
             self._write(CONFIG, to_yaml(config))
 
@@ -168,16 +171,22 @@ class RunFolder:
         """Describe every change of the budget, in order: `at step 20: steps 20 → 40`."""
         return [
             f"at step {change['step']:,}: {describe_budgets(change['changed'])}"
-            for change in self.provenance().get(BUDGETS, [])
+            for change in self.provenance().get(BUDGET_CHANGES, [])
         ]
 
     def _record(self, budgets: BudgetChange) -> None:
         """Add a change of the budget to the provenance."""
         origin = self.provenance()
+        before = origin.get(BUDGET_CHANGES, [])
         change = {"step": self.last_step(), "changed": {k: list(v) for k, v in budgets.items()}}
-        before = origin.get(BUDGETS, [])
-        if before[-1:] != [change]:  # else it was killed before it could write the settings
-            origin[BUDGETS] = [*before, change]
+        # If they are the same, it was killed before it could write the settings.
+        if not before or any(before[-1][name] != value for name, value in change.items()):
+            # Weights without a card are those of an end too, unless they are of the one before.
+            is_first = (self.path / WEIGHTS).exists() and last_end(origin) is None
+            origin[BUDGET_CHANGES] = [
+                *before,
+                change | {WAS_FINISHED: self.is_finished() or is_first},
+            ]
         for name, (_, now) in budgets.items():
             section, _, key = name.partition(".")
             origin["given"] = merge(origin["given"], {section: {key: now}})

@@ -10,7 +10,7 @@ from transduce.config.renamed import with_current_names
 from transduce.config.schema import Config, Tree, merge
 from transduce.errors import ConfigError
 from transduce.files.digests import Digests
-from transduce.models.model_files import find_model
+from transduce.models.model_files import BUDGET_CHANGES, find_model
 from transduce.training.request import Request
 from transduce.training.run.folder import CACHE, BudgetChange, RunFolder, describe_budgets
 
@@ -49,17 +49,14 @@ def resume(folder: RunFolder, settled: Config, request: Request) -> Resumption:
     What is not given now stays as it was. Budgets may change, and so may settings that only say
     how the numbers are computed. Files are compared by content.
     """
-    given_now: Tree = with_current_names(request.settings())
-    kind = given_now.get("model", {}).get("kind", settled.model.kind)
-    if kind == settled.model.kind:
-        settled.with_changes(given_now)  # raises if a setting is unknown or has no such value
+    given_now = _given_now(folder, settled, request)
     given_then = dict(_leaves(folder.given()))
     has = dict(_leaves(settled.model_dump()))
     files = _Files(folder, request.cache or folder.path / CACHE)
     free = _free_settings(settled)
     changes: Tree = {}
     differences = {}
-    for name, value in _leaves(given_now):
+    for name, value in given_now.items():
         before = given_then.get(name, has.get(name))
         if name in free or (name in TEXTS and files.are_same(before, value)):
             changes = merge(changes, _tree(name, value))
@@ -82,6 +79,36 @@ def resume(folder: RunFolder, settled: Config, request: Request) -> Resumption:
     changed = f"the budget is changed at step {folder.last_step():,}: {describe_budgets(budgets)}"
     notes = (*_preset_note(folder, request), *stay, *([changed] if budgets else []))
     return Resumption(config, budgets, notes)
+
+
+def _given_now(folder: RunFolder, settled: Config, request: Request) -> dict[str, Any]:
+    """Return what is given now, by name; raise if a setting is unknown or has no such value.
+
+    A preset stands for no budget of a run that has one. A recipe gives one only if it says another
+    than at the start: the run may have been extended by an option since.
+    """
+    everything: Tree = with_current_names(request.settings())
+    kind = everything.get("model", {}).get("kind", settled.model.kind)
+    if kind == settled.model.kind:
+        settled.with_changes(everything)
+    given = {name for name, _ in _leaves(with_current_names(request.given))}
+    options = given if request.options is None else {name for name, _ in _leaves(request.options)}
+    has, at_start = dict(_leaves(settled.model_dump())), _budgets_at_start(folder)
+
+    def stays(name: str, value: Any) -> bool:
+        if name not in BUDGETS or name in options or has[name] == value:
+            return False
+        return name not in given or (name in at_start and at_start[name] == value)
+
+    return {name: value for name, value in _leaves(everything) if not stays(name, value)}
+
+
+def _budgets_at_start(folder: RunFolder) -> dict[str, Any]:
+    """Return the budgets that the run started with: those given then, or changed since."""
+    found = {name: value for name, value in _leaves(folder.given()) if name in BUDGETS}
+    for change in reversed(folder.provenance().get(BUDGET_CHANGES, [])):
+        found |= {name: before for name, (before, _) in change["changed"].items()}
+    return found
 
 
 @dataclass(frozen=True)
@@ -123,9 +150,9 @@ def _free_settings(settled: Config) -> set[str]:
     return free
 
 
-def _left_out(folder: RunFolder, request: Request, given_now: Tree) -> list[str]:
+def _left_out(folder: RunFolder, request: Request, given_now: dict[str, Any]) -> list[str]:
     """Name the settings that the run was started with and that are not given now."""
-    now = {name for name, _ in _leaves(given_now)}
+    now = set(given_now)
     # A command that names no text is about the run as it is.
     hidden = set() if "data.src" in now else TEXTS
     preset = _leaves_of_preset(folder, request)
