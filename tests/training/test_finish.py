@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 from torch import Tensor
 
+from transduce.config.schema import Config
 from transduce.grammar import generate
 from transduce.models.base import Seq2Seq
 from transduce.models.folder import load_model
@@ -15,6 +16,7 @@ from transduce.training.dev import Evaluate
 from transduce.training.loop import train
 from transduce.training.progress import ProgressCallback, Translated
 from transduce.training.run.events import Event, Scored, Warned
+from transduce.training.run.finish import sentences_at_end
 from transduce.training.run.journal import read_journal
 
 
@@ -132,14 +134,15 @@ def test_a_model_that_cannot_be_used_is_told_with_what_helps(
     warnings = [
         event.message for event in read_journal(out / "journal.jsonl") if isinstance(event, Warned)
     ]
-    assert any("can hardly be used; more text helps most" in text for text in warnings) != usable
+    assert (
+        any("can hardly be used; more training helps most" in text for text in warnings) != usable
+    )
 
 
 def test_of_a_huge_development_set_a_part_is_translated_and_the_card_says_so(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("finish", "setup"):
-        monkeypatch.setattr(f"transduce.training.run.{module}.MAX_TRANSLATED", 3)
+    monkeypatch.setattr("transduce.training.run.finish.MAX_TRANSLATED", 3)
     translated = []
 
     def progress(event: object) -> None:
@@ -149,3 +152,11 @@ def test_of_a_huge_development_set_a_part_is_translated_and_the_card_says_so(
     _, card = small_run(tmp_path, progress=progress)
     assert translated[-1] == 3
     assert "on 3 pairs of the development set" in card
+
+
+def test_the_end_of_a_short_budget_is_short_too() -> None:
+    short = {"training": {"minutes": 4}, "run": {"score_sentences": 100}}
+    assert sentences_at_end(Config.from_tree(short), 2_000) == 400
+    assert sentences_at_end(Config.from_tree(short), 300) == 300
+    assert sentences_at_end(Config(), 2_000) == 2_000
+    assert sentences_at_end(Config(), 10**6) == 5_000

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
+from transduce.config.schema import Config
 from transduce.data.batch import Batch
 from transduce.data.prepare import Prepared
 from transduce.models.folder import WEIGHTS, save_weights
@@ -14,6 +15,7 @@ from transduce.tasks.registry import find_task
 from transduce.training.distributed import Processes
 from transduce.training.run.average import averaged
 from transduce.training.run.card import CandidateWeights, Result, card
+from transduce.training.run.checkpoint import Progress
 from transduce.training.run.events import Finished, Stepped, Warned
 from transduce.training.run.folder import JOURNAL, RunFolder
 from transduce.training.run.journal import read_journal
@@ -23,13 +25,23 @@ from transduce.training.step.optimiser import overwrite
 from transduce.training.step.train_step import dev_loss
 
 MAX_TRANSLATED = 5_000
-"""The most development sentences that are translated with each of the weights to choose from."""
+FEW_EPOCHS = 5
 
 
 @dataclass(frozen=True)
 class _Candidate:
     summary: CandidateWeights
     weights: Mapping[str, Tensor]
+
+
+def sentences_at_end(config: Config, dev_pairs: int) -> int:
+    """Return how many development sentences are translated with each of the weights to choose from.
+
+    In a budget of minutes that is a few times as many as at a score, which were fitted to it.
+    """
+    run = config.run
+    is_short = config.training.minutes is not None and run.score_sentences > 0
+    return min(dev_pairs, 4 * run.score_sentences if is_short else MAX_TRANSLATED)
 
 
 def finish(setup: Setup, folder: RunFolder, prepared: Prepared, reason: str) -> bool:
@@ -60,7 +72,8 @@ def finish(setup: Setup, folder: RunFolder, prepared: Prepared, reason: str) -> 
             seconds=newest.progress.seconds,
         )
     )
-    if metric and (advice := _advice(find_task(setup.config.data.task), metric, prepared)):
+    task = find_task(setup.config.data.task)
+    if metric and (advice := _advice(task, metric, newest.progress, len(prepared.train))):
         setup.tell(Warned(newest.step, advice))
     stepped = [e for e in read_journal(folder.path / JOURNAL) if isinstance(e, Stepped)]
     result = Result(
@@ -71,7 +84,7 @@ def finish(setup: Setup, folder: RunFolder, prepared: Prepared, reason: str) -> 
         candidates=[found.summary for found in candidates],
         metric=metric,
         dev_pairs=len(prepared.dev_pairs),
-        translated_pairs=min(MAX_TRANSLATED, len(prepared.dev_pairs)),
+        translated_pairs=sentences_at_end(setup.config, len(prepared.dev_pairs)),
         tokens_per_s=sorted(e.tokens_per_s for e in stepped)[len(stepped) // 2] if stepped else 0,
         machine=setup.machine,
         processes=setup.processes.world,
@@ -80,15 +93,21 @@ def finish(setup: Setup, folder: RunFolder, prepared: Prepared, reason: str) -> 
     return True
 
 
-def _advice(task: Task, metric: MetricScore, prepared: Prepared) -> str | None:
+def _advice(task: Task, metric: MetricScore, progress: Progress, pairs: int) -> str | None:
     """Say what helps if the model cannot be used, or None."""
     limit = task.hardly_usable
     sign = 1 if metric.higher_is_better else -1
     if limit is None or sign * metric.score > sign * limit:
         return None
+    epochs = progress.epoch + progress.batches_done / max(1, progress.epoch_batches)
+    helps = (
+        f"more training helps most: it has seen its text {epochs:.2g} times"
+        if epochs < FEW_EPOCHS
+        else f"more text helps most: it had {pairs:,} pairs"
+    )
     return (
         f"{metric.name} {metric.score:.2f} on the development set: the output can hardly be used; "
-        f"more text helps most (it had {len(prepared.train):,} pairs), then more training"
+        f"{helps}"
     )
 
 

@@ -20,7 +20,7 @@ from transduce.training.request import Request
 from transduce.training.run.checkpoint import Checkpoints
 from transduce.training.run.events import Event, Tell, Warned
 from transduce.training.run.fine_tuning import describe_start, starting_model
-from transduce.training.run.finish import MAX_TRANSLATED, finish
+from transduce.training.run.finish import finish, sentences_at_end
 from transduce.training.run.folder import JOURNAL, RunFolder, check_data
 from transduce.training.run.journal import Journal
 from transduce.training.run.prepare import PreparedRun, prepare_run
@@ -100,7 +100,8 @@ def _whole_dev(setup: Setup, ready: PreparedRun, progress: ProgressCallback) -> 
     """Score by one process on the development set, all of it if it is not huge: a run's end."""
     alone = replace(setup.loader, rank=0, world=1)
     setup = replace(setup, dev_batches=_dev_batches(alone, ready.prepared))
-    return _scored_on(setup, ready, MAX_TRANSLATED, progress)
+    sentences = sentences_at_end(setup.config, len(ready.prepared.dev_pairs))
+    return _scored_on(setup, ready, sentences, progress)
 
 
 def _scored_on(
