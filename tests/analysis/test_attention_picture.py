@@ -11,6 +11,7 @@ from matplotlib.image import imread
 from tests.analysis.shown import attention, bytes_as_letters
 from transduce.analysis import pictures
 from transduce.analysis.attention_picture import AttentionKind, attention_picture
+from transduce.analysis.pictures import fonts_for
 from transduce.errors import InputError
 
 PIECES = [bytes_as_letters(text) for text in ("Die", " Straße", " kostet", " $5$ und $x_", "日本")]
@@ -143,3 +144,8 @@ def with_font(patch: pytest.MonkeyPatch, path: Path, name: str, letters: str) ->
     default = [font for font in font_manager.fontManager.ttflist if font.name == "DejaVu Sans"]
     patch.setattr(font_manager.fontManager, "ttflist", default)
     patch.setattr(font_manager, "findSystemFonts", lambda: [str(path)])
+
+
+def test_a_font_of_placeholders_has_no_characters() -> None:
+    fonts, _ = fonts_for(["\U0001e4d0"])  # a letter of a script that few fonts have
+    assert not [name for name in fonts if name.startswith("Last Resort")]

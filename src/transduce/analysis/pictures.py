@@ -19,6 +19,9 @@ BACKENDS = {"png": "agg", "svg": "svg", "pdf": "pdf"}
 DEFAULT_FONT = "DejaVu Sans"
 """It comes with matplotlib, and has Latin, Greek, Cyrillic, Arabic and Hebrew letters."""
 
+PLACEHOLDERS = "Last Resort"
+"""A font of matplotlib whose glyphs are boxes with the name of a script."""
+
 _PREFERRED = ("Noto Sans CJK JP", "Noto Sans JP", "Noto Sans", "Arial Unicode MS", "Segoe UI")
 _CJK = ("CJK", "HIRAGANA", "KATAKANA", "HANGUL", "IDEOGRAPHIC", "FULLWIDTH", "HALFWIDTH")
 
@@ -96,7 +99,7 @@ def _installed_fonts() -> list[str]:
     for path in findSystemFonts():
         if path not in listed:
             _add_font(path)
-    names = {font.name for font in fontManager.ttflist}
+    names = {font.name for font in fontManager.ttflist if not font.name.startswith(PLACEHOLDERS)}
     preferred = [name for name in _PREFERRED if name in names]
     return [*preferred, *sorted(names - {*preferred, DEFAULT_FONT})]
 

@@ -191,7 +191,7 @@ def _read_run(name: str, place: Path, tell: Tell) -> Run:
         name,
         place,
         events,
-        finished=bool(events) and isinstance(events[-1], Finished),
+        finished=bool(timed) and isinstance(timed[-1], Finished),
         steps=events[-1].step if events else 0,
         epochs=steps[-1].epoch - 1 + steps[-1].epoch_share if steps else None,
         seconds=timed[-1].seconds if timed else None,

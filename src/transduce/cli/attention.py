@@ -87,6 +87,9 @@ def _check(
     from transduce.errors import InputError
 
     given = [name for name, path in shown.items() if path is not None]
+    page = shown["--out"]
+    if page is not None and page.suffix.lower() in (".png", ".svg", ".pdf"):
+        raise InputError(f"--out names the page, which is HTML: write --png {page} for a picture")
     if align and given:
         raise InputError(f"--align prints alignments and takes no {given[0]}: give one of them")
     if text is None and not align:

@@ -339,8 +339,9 @@ class _Work:
         return _lines(number, translation, jsonl=self.jsonl, n_best=self.n_best is not None)
 
     def _note(self, number: int, translation: "Translation") -> None:
-        if translation.note:
-            typer.echo(f"{self.lines.location(number)}: {translation.note}", err=True)
+        # The progress bar prints above itself what goes to sys.stderr; typer.echo goes around it.
+        if translation.note and sys.stderr is not None:
+            sys.stderr.write(f"{self.lines.location(number)}: {translation.note}\n")
 
 
 def _line_number(number: int, _line: bytes) -> int:

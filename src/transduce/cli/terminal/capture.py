@@ -4,6 +4,7 @@ Python's `sys.stderr` is only one way to a terminal: loggers hold the stream of 
 libraries and other processes write to the descriptor itself. So the descriptors are captured.
 """
 
+import atexit
 import faulthandler
 import os
 import re
@@ -30,7 +31,8 @@ def capturing_output(print_line: Callable[[str], None]) -> Iterator[None]:
     stopping, stop = os.pipe()
     terminals = {number: os.dup(number) for number in _STANDARD_STREAMS if os.isatty(number)}
     reader = _Reader(reading, stopping, terminals, print_line)
-    threading.Thread(target=reader.run, daemon=True).start()
+    thread = threading.Thread(target=reader.run, daemon=True)
+    thread.start()
     _flush()
     for number in terminals:
         os.dup2(writing, number)
@@ -48,6 +50,7 @@ def capturing_output(print_line: Callable[[str], None]) -> Iterator[None]:
         _restore(terminals)
         os.write(stop, b".")  # a forked process may hold a copy, so closing it may tell nothing
         reader.has_printed.wait()
+        atexit.register(thread.join, 1.0)  # until then, what other processes wrote is passed on
         for number in (stop, stopping, *terminals.values()):
             os.close(number)
 

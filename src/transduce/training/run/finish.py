@@ -64,6 +64,9 @@ def finish(setup: Setup, folder: RunFolder, prepared: Prepared, reason: str) -> 
     assert newest is not None, "a run that has ended has a checkpoint"
     with setup.status("writing the model"):
         save_weights(folder.path / WEIGHTS, best.weights, metadata={})
+    task = find_task(setup.config.data.task)
+    if metric and (advice := _advice(task, metric, newest.progress, len(prepared.train))):
+        setup.tell(Warned(newest.step, advice))
     setup.tell(
         Finished(
             step=newest.step,
@@ -72,9 +75,6 @@ def finish(setup: Setup, folder: RunFolder, prepared: Prepared, reason: str) -> 
             seconds=newest.progress.seconds,
         )
     )
-    task = find_task(setup.config.data.task)
-    if metric and (advice := _advice(task, metric, newest.progress, len(prepared.train))):
-        setup.tell(Warned(newest.step, advice))
     stepped = [e for e in read_journal(folder.path / JOURNAL) if isinstance(e, Stepped)]
     result = Result(
         reason=reason,
