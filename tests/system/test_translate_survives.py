@@ -5,6 +5,7 @@ import json
 import re
 import shutil
 import signal
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +42,14 @@ def text(tmp_path: Path) -> Path:
     path = tmp_path / "a.en"
     path.write_text("".join(f"{line}\n" for line in LINES), encoding="utf-8")
     return path
+
+
+@pytest.fixture(autouse=True)
+def ctrl_c_interrupts() -> Iterator[None]:
+    """Whatever started the tests may have them ignore Ctrl-C, as a shell does in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 def interrupted_at(search: int, monkeypatch: pytest.MonkeyPatch) -> None:
