@@ -72,8 +72,10 @@ def _log_probability_of(ids: Tensor, logits: Tensor) -> Tensor:
     log_softmax is one pass, where torch's logsumexp is several. On the CPU it goes block by block:
     its result is thrown away, and one of a large batch would be new, cleared pages at every step.
     """
+    block = max(1, BLOCK // logits.size(-1))
+    if logits.device.type != "cpu" or logits.numel() <= BLOCK:
+        return log_probabilities(logits).gather(-1, ids)
     rows, ids_of_rows = logits.flatten(0, -2), ids.flatten(0, -2)  # [B*k, V], [B*k, 1]
-    block = max(1, BLOCK // rows.size(1)) if logits.device.type == "cpu" else rows.size(0)
     parts = zip(torch.split(rows, block), torch.split(ids_of_rows, block), strict=True)
     return torch.cat([log_probabilities(part).gather(-1, its) for part, its in parts]).view_as(ids)
 
