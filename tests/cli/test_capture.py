@@ -11,13 +11,14 @@ import pytest
 
 GIVEN_UP_S = 60
 START = """
-import os, subprocess, sys, time
+import os, subprocess, sys, threading
 from transduce.cli.terminal.capture import capturing_output
-lines = []
+lines, has_printed = [], threading.Event()
 def print_line(line):
     if line == "break":
         raise OSError(5, "Input/output error")
     lines.append(line)
+    has_printed.set()
 """
 
 
@@ -71,8 +72,7 @@ with capturing_output(print_line):
         [sys.executable, "-c", "print('early', flush=True); input(); print('late', flush=True)"],
         stdin=subprocess.PIPE,
     )
-    while "early" not in lines:
-        time.sleep(0.01)
+    has_printed.wait()
 other.communicate(b"\\n")
 assert other.returncode == 0, other.returncode
 assert lines == ["early"], lines
