@@ -49,7 +49,7 @@ from transduce.hardware.devices import choose_device
 from transduce.models.build import build_model
 from transduce.models.transformer.model import Transformer
 from transduce.models.transformer.settings import TransformerConfig
-from transduce.nn.positions import sinusoids
+from transduce.nn.mixers.positions import sinusoids
 from transduce.tasks.translation import TranslationTask
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID
 from transduce.text.tokenizer import Tokenizer

@@ -40,8 +40,8 @@ from transduce.data.loader import Loader, StepBatches
 from transduce.data.store import Store
 from transduce.models.build import build_model
 from transduce.models.transformer.model import Transformer
-from transduce.nn.attention import AttentionRecorder
 from transduce.nn.feed_forward import FeedForward
+from transduce.nn.mixers.attention import AttentionRecorder
 from transduce.text.special_ids import PAD_ID
 from transduce.training.distributed import Processes
 from transduce.training.step.machine import Machine, choose_machine

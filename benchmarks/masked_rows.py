@@ -2,7 +2,7 @@
 
     python benchmarks/masked_rows.py
 
-The reason why `transduce.nn.masks` lets a sentence of only padding attend to its padding.
+The reason why `transduce.nn.mixers.masks` lets a sentence of only padding attend to its padding.
 """
 
 import math

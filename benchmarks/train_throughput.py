@@ -42,7 +42,7 @@ from transduce.data.store import Store, StoreSpec, open_or_build
 from transduce.hardware.allocator import keep_freed_memory
 from transduce.models.build import build_model
 from transduce.models.transformer.settings import TransformerConfig
-from transduce.nn.positions import sinusoids
+from transduce.nn.mixers.positions import sinusoids
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID
 from transduce.text.tokenizer import Tokenizer
 from transduce.training.distributed import Processes

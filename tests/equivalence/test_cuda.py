@@ -8,7 +8,7 @@ from torch.testing import assert_close
 from tests.drawing import VOCAB_SIZE, random_ids, transformer
 from transduce.models.transformer.model import Transformer
 from transduce.models.transformer.settings import TransformerConfig
-from transduce.nn.attention import attend_fused, attend_reference
+from transduce.nn.mixers.attention import attend_fused, attend_reference
 from transduce.text.special_ids import PAD_ID
 
 pytestmark = [

@@ -11,11 +11,11 @@ from tests.models.test_transformer import layout_of
 from tests.nn.distances import MAX_POSITIONS, Kind, kinds
 from transduce.models.transformer.model import Parts, Transformer
 from transduce.nn.add_norm import PreNorm
-from transduce.nn.attention import MultiHeadAttention
 from transduce.nn.embedding import Embedding
 from transduce.nn.feed_forward import FeedForward
 from transduce.nn.initialise import initialise
-from transduce.nn.positions import SinusoidalPositions
+from transduce.nn.mixers.attention import MultiHeadAttention
+from transduce.nn.mixers.positions import SinusoidalPositions
 from transduce.text.special_ids import PAD_ID
 
 D_MODEL, H, D_K, D_V = 8, 2, 4, 3

@@ -13,9 +13,9 @@ from tests.drawing import VOCAB_SIZE, padded_ids, seeds, transformer
 from transduce.models.transformer.model import DecoderLayer, EncoderLayer, Transformer
 from transduce.models.transformer.settings import TransformerConfig
 from transduce.nn.add_norm import NORM_EPSILON, AddNorm
-from transduce.nn.attention import MultiHeadAttention
 from transduce.nn.feed_forward import FeedForward
-from transduce.nn.positions import sinusoids
+from transduce.nn.mixers.attention import MultiHeadAttention
+from transduce.nn.mixers.positions import sinusoids
 from transduce.text.special_ids import PAD_ID
 
 Pairs = list[tuple[Tensor, Tensor]]

@@ -14,7 +14,7 @@ from transduce.data.packed_layout import PackedLayout
 from transduce.models.base import Seq2Seq
 from transduce.models.transformer.model import Transformer
 from transduce.models.transformer.settings import TransformerConfig
-from transduce.nn.attention import AttentionRecorder, attend_fused
+from transduce.nn.mixers.attention import AttentionRecorder, attend_fused
 from transduce.text.special_ids import PAD_ID
 
 

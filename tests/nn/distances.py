@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 from torch import Tensor
 
 from tests.drawing import seeds
-from transduce.nn.attention import MultiHeadAttention
 from transduce.nn.initialise import initialise
-from transduce.nn.key_ranges import KeyRanges
-from transduce.nn.positions import (
+from transduce.nn.mixers.attention import MultiHeadAttention
+from transduce.nn.mixers.key_ranges import KeyRanges
+from transduce.nn.mixers.positions import (
     DistancePenalty,
     RelativeKeys,
     RelativePositions,

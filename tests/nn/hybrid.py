@@ -13,10 +13,10 @@ from torch import Tensor, nn
 
 from transduce.data.packed_layout import PackedLayout
 from transduce.models.base import Abilities, Seq2Seq
-from transduce.nn.attention import MultiHeadAttention
 from transduce.nn.embedding import Embedding
 from transduce.nn.initialise import initialise
-from transduce.nn.positions import RelativeScores, Rotation
+from transduce.nn.mixers.attention import MultiHeadAttention
+from transduce.nn.mixers.positions import RelativeScores, Rotation
 from transduce.nn.step_state import (
     BeamHistory,
     HypothesisState,

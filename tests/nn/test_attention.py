@@ -6,7 +6,7 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from tests.drawing import seeds
-from transduce.nn.attention import (
+from transduce.nn.mixers.attention import (
     Attend,
     AttentionRecorder,
     MultiHeadAttention,

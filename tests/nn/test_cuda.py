@@ -7,8 +7,8 @@ from torch import Tensor, nn
 from torch.testing import assert_close
 
 from tests.models.test_transformer import layout_of
-from transduce.nn.key_ranges import KeyRanges
 from transduce.nn.linear import linear_relu
+from transduce.nn.mixers.key_ranges import KeyRanges
 
 pytestmark = [
     pytest.mark.gpu,

@@ -8,9 +8,9 @@ from torch import Tensor
 from torch.testing import assert_close
 
 from tests.nn.distances import Kind, packed_ranges, random_states, with_random_weights
-from transduce.nn.attention import MultiHeadAttention, attend_fused, attend_reference
-from transduce.nn.key_ranges import KeyRanges
-from transduce.nn.positions import ScoreTerm
+from transduce.nn.mixers.attention import MultiHeadAttention, attend_fused, attend_reference
+from transduce.nn.mixers.key_ranges import KeyRanges
+from transduce.nn.mixers.positions import ScoreTerm
 from transduce.nn.step_state import BeamHistory, StepContext
 
 pytestmark = [

@@ -18,15 +18,15 @@ from tests.nn.distances import (
     with_random_weights,
 )
 from transduce.errors import InputError
-from transduce.nn.attention import (
+from transduce.nn.initialise import initialise
+from transduce.nn.mixers.attention import (
     AttentionRecorder,
     MultiHeadAttention,
     attend_fused,
     attend_reference,
 )
-from transduce.nn.initialise import initialise
-from transduce.nn.masks import Allowed
-from transduce.nn.positions import (
+from transduce.nn.mixers.masks import Allowed
+from transduce.nn.mixers.positions import (
     DistancePenalty,
     RelativeScores,
     ScoreTerm,

@@ -3,7 +3,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.drawing import lengths_of, padded_ids
-from transduce.nn.masks import causal_allowed, padding_allowed
+from transduce.nn.mixers.masks import causal_allowed, padding_allowed
 from transduce.text.special_ids import PAD_ID
 
 

@@ -10,7 +10,7 @@ from torch.testing import assert_close
 from tests.drawing import seeds
 from tests.nn.distances import random_states
 from transduce.errors import InputError
-from transduce.nn.positions import (
+from transduce.nn.mixers.positions import (
     DistancePenalty,
     LearnedPositions,
     Positions,

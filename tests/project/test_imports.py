@@ -122,12 +122,12 @@ def plant(path: Path, text: str) -> None:
 @pytest.mark.parametrize(
     ("file", "planted"),
     [
-        ("nn/masks.py", "from transduce.config.schema import Config"),
-        ("nn/masks.py", "import transduce.text"),
+        ("nn/mixers/masks.py", "from transduce.config.schema import Config"),
+        ("nn/mixers/masks.py", "import transduce.text"),
         ("models/base.py", "from transduce import cli"),
         ("models/base.py", "from transduce import load_config"),
         ("models/base.py", "def late() -> None:\n    from transduce.analysis.cost import Cost"),
-        ("config/load.py", "from ..nn import masks"),
+        ("config/load.py", "from ..nn.mixers import masks"),
         ("errors.py", "import transduce"),
         ("attic/__init__.py", "import transduce.errors"),
     ],

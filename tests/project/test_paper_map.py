@@ -55,7 +55,7 @@ def test_the_map_covers_the_model_of_section_3() -> None:
 @pytest.mark.parametrize(
     ("true", "planted"),
     [
-        ("transduce.nn.masks.causal_allowed", "transduce.nn.masks.causal_alowed"),
+        ("transduce.nn.mixers.masks.causal_allowed", "transduce.nn.mixers.masks.causal_alowed"),
         ("transduce.nn.add_norm.PostNorm", "transduce.nn.sublayers.PostNorm"),
         ("::test_fused_attention_is_eq_1", "::test_fused_attention_is_eq_2"),
         ("tests/nn/test_initialise.py", "tests/nn/test_initial.py"),

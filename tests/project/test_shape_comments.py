@@ -82,13 +82,13 @@ def test_every_shape_comment_is_true() -> None:
 @pytest.mark.parametrize(
     ("file", "true", "planted"),
     [
-        ("nn/attention.py", "# [B, T, h*d_v]", "# [B, T, h*d_k]"),
-        ("nn/attention.py", "# [B, h, T, S]", "# [B, h, S, T]"),
-        ("nn/masks.py", "# [T, T]", "# [T, T, T]"),
+        ("nn/mixers/attention.py", "# [B, T, h*d_v]", "# [B, T, h*d_k]"),
+        ("nn/mixers/attention.py", "# [B, h, T, S]", "# [B, h, S, T]"),
+        ("nn/mixers/masks.py", "# [T, T]", "# [T, T, T]"),
         ("nn/feed_forward.py", "# [B, T, d_ff]", "# [B, T, d_model]"),
         ("nn/feed_forward.py", "# [B, T, ", "# [T, B, "),
         ("nn/feed_forward.py", "# [B, T, d_ff]", "# [B, T, d_ff] inside"),
-        ("nn/positions.py", "# [max_positions, d_model]", "# [d_model, max_positions]"),
+        ("nn/mixers/positions.py", "# [max_positions, d_model]", "# [d_model, max_positions]"),
         ("nn/embedding.py", "# [B, T, V]", "# [B, V, T]"),
         ("nn/step_state.py", "# [B, h, max_steps, k, d_k]", "# [B, h, k, max_steps, d_v]"),
         ("nn/step_state.py", "# [B, 1, k, reach*k]", "# [B, k, 1, reach*k]"),
@@ -105,7 +105,7 @@ def test_a_planted_false_comment_is_found(file: str, true: str, planted: str) ->
 
 
 def test_a_comment_on_a_line_that_never_runs_is_found() -> None:
-    path = PACKAGE / "nn/masks.py"
+    path = PACKAGE / "nn/mixers/masks.py"
     unused = "\n\ndef unused() -> None:\n    x = 1  # [B, S]\n"
     faults = shape_faults(SOURCES | {path: SOURCES[path] + unused}, sizes, run)
     assert len(faults) == 1
@@ -113,7 +113,7 @@ def test_a_comment_on_a_line_that_never_runs_is_found() -> None:
 
 
 def test_a_comment_on_nothing_that_has_a_shape_is_found() -> None:
-    path = PACKAGE / "nn/masks.py"
+    path = PACKAGE / "nn/mixers/masks.py"
     faults = shape_faults(SOURCES | {path: SOURCES[path] + "\nimport math  # [B, S]\n"}, sizes, run)
     assert len(faults) == 1
     assert "on nothing that has a shape" in faults[0]

@@ -99,7 +99,7 @@ def test_every_document_is_a_page(site: Path) -> None:
 
 def test_a_link_to_a_module_leads_to_its_page(site: Path) -> None:
     index = (site / "index.html").read_text(encoding="utf-8")
-    assert "reference/transduce/nn/attention.html" in index
+    assert "reference/transduce/nn/mixers/attention.html" in index
     assert "attention.py" not in " ".join(Page(index).links)
 
 

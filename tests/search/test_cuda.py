@@ -25,7 +25,7 @@ from transduce.models.base import Searchable
 from transduce.models.transformer.model import Transformer
 from transduce.models.transformer.settings import TransformerConfig
 from transduce.nn.add_norm import PostNorm
-from transduce.nn.attention import attend_fused, attend_reference
+from transduce.nn.mixers.attention import attend_fused, attend_reference
 from transduce.search.beam import Beam, beam_search
 from transduce.search.candidates import CHUNK
 from transduce.search.constraint import AllOf, Constraint, PrefixConstraint

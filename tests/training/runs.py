@@ -12,6 +12,7 @@ from transduce.config.schema import Config
 from transduce.data.batching import Indices
 from transduce.data.loader import Loader
 from transduce.data.store import Sentences, Store
+from transduce.models.base import TrainingStates
 from transduce.models.build import build_model
 from transduce.training.distributed import Processes
 from transduce.training.run.checkpoint import Checkpoints
@@ -94,3 +95,8 @@ def setup(
         evaluate=lambda _model: None,
         stopped=lambda: False,
     )
+
+
+def scaled(found: TrainingStates, factor: float) -> TrainingStates:
+    """Multiply the states that a loss is computed from; NaN spoils the step."""
+    return replace(found, states=found.states * factor)

@@ -12,11 +12,12 @@ import pytest
 import torch
 from torch import Tensor
 
-from tests.training.runs import config, setup
+from tests.training.runs import config, scaled, setup
 from transduce.data.batching import EpochPlan
 from transduce.data.loader import Loader
 from transduce.errors import InputError, TransduceError
-from transduce.models.base import Seq2Seq
+from transduce.models.base import Seq2Seq, TrainingStates
+from transduce.models.transformer.model import Transformer
 from transduce.training.loop import fit
 from transduce.training.run.events import (
     Event,
@@ -29,9 +30,8 @@ from transduce.training.run.events import (
     Stepped,
 )
 from transduce.training.session import Setup
-from transduce.training.step import train_step as train_step_module
 
-PLAIN = train_step_module.decoder_states
+PLAIN = Transformer.training_states
 
 
 def trained(folder: Path, **changes: dict[str, Any]) -> tuple[Setup, list[Event], str | None]:
@@ -76,7 +76,7 @@ def test_a_slow_first_step_does_not_make_the_learning_rate_jump(tmp_path: Path) 
     """On a GPU it compiles, which may take a large part of a budget in minutes."""
     pauses = iter([1.0])
 
-    def slow_at_first(*given: Any) -> Tensor:
+    def slow_at_first(*given: Any) -> TrainingStates:
         time.sleep(next(pauses, 0.0))
         return PLAIN(*given)
 
@@ -84,7 +84,7 @@ def test_a_slow_first_step_does_not_make_the_learning_rate_jump(tmp_path: Path) 
     settings = config(training=budget | {"warmup_steps": 1000, "learning_rate": 1.0})
     events: list[Event] = []
     run = replace(setup(tmp_path, settings, tell=events.append), stopped=_after(12))
-    with patch.object(train_step_module, "decoder_states", slow_at_first):
+    with patch.object(Transformer, "training_states", slow_at_first):
         fit(run)
     first = next(event for event in events if isinstance(event, Stepped))
     assert first.learning_rate <= 4 * first.step / 1000
@@ -168,11 +168,11 @@ def test_an_epoch_that_was_begun_keeps_its_batches_on_another_machine(
 def test_planted_nan_is_skipped_counted_and_named(tmp_path: Path) -> None:
     calls = iter(range(10**6))
 
-    def poisoned(model: Seq2Seq, src: Tensor, tgt_in: Tensor, layout: None) -> Tensor:
+    def poisoned(model: Seq2Seq, src: Tensor, tgt_in: Tensor, layout: None) -> TrainingStates:
         bad = model.training and next(calls) in (12, 14)
-        return PLAIN(model, src, tgt_in, layout) * (math.nan if bad else 1.0)
+        return scaled(PLAIN(model, src, tgt_in, layout), math.nan if bad else 1.0)
 
-    with patch.object(train_step_module, "decoder_states", poisoned):
+    with patch.object(Transformer, "training_states", poisoned):
         run, events, ending = trained(tmp_path)
     assert ending == "40 steps are made"
     [skipped] = [event for event in events if isinstance(event, Skipped)]
@@ -192,7 +192,7 @@ def test_many_skips_in_a_row_roll_back_and_continue_with_other_data(
     calls = iter(range(10**6))
     spoilt: list[Tensor] = []
 
-    def spoiling(model: Seq2Seq, src: Tensor, tgt_in: Tensor, layout: None) -> Tensor:
+    def spoiling(model: Seq2Seq, src: Tensor, tgt_in: Tensor, layout: None) -> TrainingStates:
         call = next(calls) if model.training else None
         if call == 22:
             spoilt.extend(tensor.clone() for tensor in model.state_dict().values())
@@ -200,7 +200,7 @@ def test_many_skips_in_a_row_roll_back_and_continue_with_other_data(
                 model.projection.fill_(math.nan)
         return PLAIN(model, src, tgt_in, layout)
 
-    with patch.object(train_step_module, "decoder_states", spoiling):
+    with patch.object(Transformer, "training_states", spoiling):
         run, events, ending = trained(tmp_path)
     assert spoilt
     assert ending == "40 steps are made"
@@ -212,24 +212,24 @@ def test_many_skips_in_a_row_roll_back_and_continue_with_other_data(
 
 
 def test_a_run_that_keeps_diverging_gives_up_and_names_the_batch(tmp_path: Path) -> None:
-    def poisoned(model: Seq2Seq, src: Tensor, tgt_in: Tensor, layout: None) -> Tensor:
-        return PLAIN(model, src, tgt_in, layout) * (math.nan if model.training else 1.0)
+    def poisoned(model: Seq2Seq, src: Tensor, tgt_in: Tensor, layout: None) -> TrainingStates:
+        return scaled(PLAIN(model, src, tgt_in, layout), math.nan if model.training else 1.0)
 
     with (
-        patch.object(train_step_module, "decoder_states", poisoned),
+        patch.object(Transformer, "training_states", poisoned),
         pytest.raises(TransduceError, match=r"epoch \d+ batch \d+.*learning_rate"),
     ):
         trained(tmp_path, run={"checkpoint_steps": 1000}, training={"steps": 1000})
 
 
 def test_a_lowered_memory_limit_is_reported_and_kept(tmp_path: Path) -> None:
-    def limited(model: Seq2Seq, src: Tensor, tgt_in: Tensor, layout: None) -> Tensor:
+    def limited(model: Seq2Seq, src: Tensor, tgt_in: Tensor, layout: None) -> TrainingStates:
         if model.training and max(src.numel(), tgt_in.numel()) > 40:
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return PLAIN(model, src, tgt_in, layout)
 
     plain, _, _ = trained(tmp_path / "plain")
-    with patch.object(train_step_module, "decoder_states", limited):
+    with patch.object(Transformer, "training_states", limited):
         run, events, _ = trained(tmp_path / "limited")
     lowered = [event for event in events if isinstance(event, MemoryLowered)]
     assert lowered
@@ -264,11 +264,11 @@ def test_checkpoints_are_reported_when_they_are_complete(tmp_path: Path) -> None
 def test_a_dev_loss_of_nan_is_the_worst(tmp_path: Path) -> None:
     scorings = iter(range(10**6))
 
-    def poisoned(model: Seq2Seq, src: Tensor, tgt_in: Tensor, layout: None) -> Tensor:
+    def poisoned(model: Seq2Seq, src: Tensor, tgt_in: Tensor, layout: None) -> TrainingStates:
         bad = not model.training and next(scorings) < 3
-        return PLAIN(model, src, tgt_in, layout) * (math.nan if bad else 1.0)
+        return scaled(PLAIN(model, src, tgt_in, layout), math.nan if bad else 1.0)
 
-    with patch.object(train_step_module, "decoder_states", poisoned):
+    with patch.object(Transformer, "training_states", poisoned):
         run, events, _ = trained(tmp_path)
     best = [event.step for event in events if isinstance(event, Scored) and event.best]
     assert best
@@ -282,11 +282,11 @@ def test_a_dev_loss_of_nan_is_the_worst(tmp_path: Path) -> None:
 def test_a_last_step_that_is_skipped_loses_nothing_of_those_before(tmp_path: Path) -> None:
     calls = iter(range(10**6))
 
-    def poisoned(model: Seq2Seq, src: Tensor, tgt_in: Tensor, layout: None) -> Tensor:
+    def poisoned(model: Seq2Seq, src: Tensor, tgt_in: Tensor, layout: None) -> TrainingStates:
         bad = model.training and next(calls) == 36
-        return PLAIN(model, src, tgt_in, layout) * (math.nan if bad else 1.0)
+        return scaled(PLAIN(model, src, tgt_in, layout), math.nan if bad else 1.0)
 
-    with patch.object(train_step_module, "decoder_states", poisoned):
+    with patch.object(Transformer, "training_states", poisoned):
         run, _, ending = trained(tmp_path, training={"steps": 37})
     assert ending == "37 steps are made"
     assert run.checkpoints.scored()[-1].step == 37

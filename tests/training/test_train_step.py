@@ -12,15 +12,15 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from tests.training.runs import config, setup
+from tests.training.runs import config, scaled, setup
 from transduce.data.batch import Batch
 from transduce.data.loader import Loader, StepBatches
 from transduce.errors import TransduceError
-from transduce.models.base import Seq2Seq
+from transduce.models.base import Seq2Seq, TrainingStates
 from transduce.models.build import build_model
+from transduce.models.transformer.model import Transformer
 from transduce.text.special_ids import PAD_ID
 from transduce.training.distributed import Processes
-from transduce.training.step import train_step as train_step_module
 from transduce.training.step.machine import Machine
 from transduce.training.step.train_step import TrainStep, dev_loss
 
@@ -123,13 +123,13 @@ def memory_for(tokens: int) -> Iterator[list[int]]:
     """Have a forward pass fail if its batch is too large, perhaps after smaller ones succeeded."""
     seen = []
 
-    def limited(model: Seq2Seq, src: Tensor, tgt_in: Tensor, layout: None) -> Tensor:
+    def limited(model: Seq2Seq, src: Tensor, tgt_in: Tensor, layout: None) -> TrainingStates:
         seen.append(max(src.numel(), tgt_in.numel()))
         if seen[-1] > tokens:
             raise torch.OutOfMemoryError("CUDA out of memory.")
-        return model.decode_states(model.encode(src, layout), tgt_in, layout)
+        return TrainingStates(model.decode_states(model.encode(src, layout), tgt_in, layout))
 
-    with patch.object(train_step_module, "decoder_states", limited):
+    with patch.object(Transformer, "training_states", limited):
         yield seen
 
 
@@ -168,12 +168,12 @@ def test_a_step_that_is_not_finite_changes_nothing(poison: float) -> None:
     steps = loader.steps(0)
     made(next(steps), number=1, rate=RATE, processes=Processes())
     before = {name: tensor.clone() for name, tensor in made.model.state_dict().items()}
-    plain = train_step_module.decoder_states
+    plain = Transformer.training_states
 
-    def poisoned(model: Seq2Seq, src: Tensor, tgt_in: Tensor, layout: None) -> Tensor:
-        return plain(model, src, tgt_in, layout) * poison
+    def poisoned(model: Seq2Seq, src: Tensor, tgt_in: Tensor, layout: None) -> TrainingStates:
+        return scaled(plain(model, src, tgt_in, layout), poison)
 
-    with patch.object(train_step_module, "decoder_states", poisoned):
+    with patch.object(Transformer, "training_states", poisoned):
         step = made(next(steps), number=2, rate=RATE, processes=Processes())
     assert step.skipped.item() == 1
     assert all(torch.equal(before[name], now) for name, now in made.model.state_dict().items())

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from torch import Tensor
 
-from transduce.nn.key_ranges import KeyRanges
+from transduce.nn.mixers.key_ranges import KeyRanges
 
 
 @dataclass(frozen=True)

@@ -20,8 +20,8 @@ from transduce.files.errors import reporting_write_errors
 from transduce.models.folder import LoadedModel, load_model, save_settings
 from transduce.models.transformer.model import Transformer
 from transduce.models.transformer.settings import TransformerConfig
-from transduce.nn.attention import MultiHeadAttention
 from transduce.nn.feed_forward import FeedForward
+from transduce.nn.mixers.attention import MultiHeadAttention
 from transduce.text.special_ids import BOS_ID, EOS_ID, UNK_ID
 from transduce.text.tokenizer import Tokenizer
 

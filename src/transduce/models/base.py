@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 from transduce.data.packed_layout import PackedLayout
 from transduce.errors import InputError
-from transduce.nn.key_ranges import KeyRanges
+from transduce.nn.mixers.key_ranges import KeyRanges
 from transduce.nn.step_state import LayerState as SearchState
 
 State = TypeVar("State", bound=SearchState)
@@ -42,6 +42,14 @@ class Memory:
 
     states: Tensor  # [B, S, d_model]
     allowed: Tensor | KeyRanges  # a mask, [B, 1, 1, S], or ranges of keys
+
+
+@dataclass(frozen=True)
+class TrainingStates:
+    """What a training step computes its loss from."""
+
+    states: Tensor  # [B, T, d_model]
+    auxiliary: Tensor | None = None  # [], added to the loss of every target token
 
 
 @dataclass(frozen=True)
@@ -101,6 +109,14 @@ class Seq2Seq(nn.Module, ABC):
 
         The loss takes these and the projection, because all logits at once would fill the memory.
         """
+
+    def training_states(
+        self, src: Tensor, tgt_in: Tensor, layout: PackedLayout | None = None
+    ) -> TrainingStates:
+        """Run encoder and decoder for a training step; a model with a loss of its own adds it."""
+        if layout is None:
+            return TrainingStates(self.decode_states(self.encode(src), tgt_in))
+        return TrainingStates(self.decode_states(self.encode(src, layout), tgt_in, layout))
 
     @abstractmethod
     def start(self, memory: Any, *, hypotheses: int, max_steps: int) -> Any:

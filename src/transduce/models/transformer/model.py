@@ -12,18 +12,18 @@ from transduce.data.packed_layout import PackedLayout
 from transduce.models.base import Abilities, AttentionMaps, Memory, Seq2Seq
 from transduce.models.transformer.settings import TransformerConfig
 from transduce.nn.add_norm import AddNorm, PostNorm, PreNorm
-from transduce.nn.attention import (
+from transduce.nn.dropout import Dropout
+from transduce.nn.embedding import Embedding
+from transduce.nn.feed_forward import FeedForward
+from transduce.nn.mixers.attention import (
     Attend,
     AttentionRecorder,
     MultiHeadAttention,
     attend_fused,
 )
-from transduce.nn.dropout import Dropout
-from transduce.nn.embedding import Embedding
-from transduce.nn.feed_forward import FeedForward
-from transduce.nn.key_ranges import KeyRanges
-from transduce.nn.masks import Allowed, padding_allowed
-from transduce.nn.positions import LearnedPositions, Positions, SinusoidalPositions
+from transduce.nn.mixers.key_ranges import KeyRanges
+from transduce.nn.mixers.masks import Allowed, padding_allowed
+from transduce.nn.mixers.positions import LearnedPositions, Positions, SinusoidalPositions
 from transduce.nn.step_state import (
     BeamHistory,
     KeyValueCache,

@@ -15,8 +15,8 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-from transduce.nn.key_ranges import KeyRanges
-from transduce.nn.positions import ScoreTerm
+from transduce.nn.mixers.key_ranges import KeyRanges
+from transduce.nn.mixers.positions import ScoreTerm
 
 
 class Tile(NamedTuple):

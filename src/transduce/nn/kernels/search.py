@@ -16,7 +16,7 @@ import triton.language as tl
 from torch import Tensor, nn
 
 from transduce.nn.kernels.available import MAX_QUERIES
-from transduce.nn.positions import ScoreTerm
+from transduce.nn.mixers.positions import ScoreTerm
 
 
 def attend_few_queries(

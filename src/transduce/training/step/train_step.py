@@ -15,6 +15,7 @@ from transduce.errors import TransduceError
 from transduce.hardware.cuda_graphs import GraphedFunction
 from transduce.models.base import Seq2Seq
 from transduce.nn.kernels.available import register_training_kernels
+from transduce.text.special_ids import PAD_ID
 from transduce.training.distributed import Processes
 from transduce.training.step.loss import smoothed_loss
 from transduce.training.step.machine import Machine
@@ -89,10 +90,12 @@ class TrainStep:
         """Add the gradients of a batch; return its part of the mean loss."""
         layout = PackedLayout(*bounds) if bounds else None
         with self._machine.autocasting():
-            states = decoder_states(self.model, src, tgt_in, layout)  # [B, T, d_model]
+            found = self.model.training_states(src, tgt_in, layout)
             loss, _ = smoothed_loss(
-                states, self.model.projection, tgt_out, eps_ls=self._config.training.eps_ls
+                found.states, self.model.projection, tgt_out, eps_ls=self._config.training.eps_ls
             )
+            if found.auxiliary is not None:
+                loss = loss + found.auxiliary * (tgt_out != PAD_ID).sum()
         mean = loss / self._tokens
         self._gradients.add(mean)
         return mean.detach()
@@ -177,15 +180,6 @@ class TrainStep:
         return torch.stack([self._loss, norm, skipped])
 
 
-def decoder_states(
-    model: Seq2Seq, src: Tensor, tgt_in: Tensor, layout: PackedLayout | None
-) -> Tensor:
-    """Run encoder and decoder over padded sentences, or over packed ones with their layout."""
-    if layout is None:
-        return model.decode_states(model.encode(src), tgt_in)
-    return model.decode_states(model.encode(src, layout), tgt_in, layout)
-
-
 @torch.no_grad()
 def dev_loss(model: Seq2Seq, batches: list[Batch], machine: Machine, processes: Processes) -> float:
     """Return the loss without smoothing, in nats per target token, over all processes' batches.
@@ -197,8 +191,8 @@ def dev_loss(model: Seq2Seq, batches: list[Batch], machine: Machine, processes: 
     for batch in batches:
         placed = batch.to(machine.device)
         with machine.uncompiled(), machine.autocasting():
-            states = decoder_states(model, placed.src, placed.tgt_in, placed.layout)
-            _, nll = smoothed_loss(states, model.projection, placed.tgt_out, eps_ls=0.0)
+            found = model.training_states(placed.src, placed.tgt_in, placed.layout)
+            _, nll = smoothed_loss(found.states, model.projection, placed.tgt_out, eps_ls=0.0)
         totals += torch.stack([nll, torch.full_like(nll, batch.tgt_tokens)])
     processes.sum(totals)
     loss, tokens = totals.tolist()

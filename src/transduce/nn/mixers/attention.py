@@ -14,10 +14,10 @@ from transduce.nn.kernels.available import (
     kernels_support,
     triton_works,
 )
-from transduce.nn.key_ranges import KeyRanges
 from transduce.nn.linear import linear_joined, linear_together
-from transduce.nn.masks import Allowed, dense_mask, mask_by_distance
-from transduce.nn.positions import RelativePositions, Rotation, ScoreTerm
+from transduce.nn.mixers.key_ranges import KeyRanges
+from transduce.nn.mixers.masks import Allowed, dense_mask, mask_by_distance
+from transduce.nn.mixers.positions import RelativePositions, Rotation, ScoreTerm
 from transduce.nn.step_state import KeyValueCache, StepContext
 
 

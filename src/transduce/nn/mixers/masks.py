@@ -9,8 +9,8 @@ import math
 import torch
 from torch import Tensor
 
-from transduce.nn.key_ranges import KeyRanges
-from transduce.nn.positions import ScoreTerm
+from transduce.nn.mixers.key_ranges import KeyRanges
+from transduce.nn.mixers.positions import ScoreTerm
 
 Allowed = Tensor | KeyRanges | None
 """Which keys each query may attend to: a mask, ranges of keys, or None for all of them."""

@@ -1,0 +1,1 @@
+"""What lets positions exchange information: attention, recurrence, convolution."""
