@@ -37,6 +37,20 @@ def model_configs(draw: st.DrawFn, /, **fixed: Any) -> TransformerConfig:
 
 
 @st.composite
+def varied_configs(draw: st.DrawFn, /, **fixed: Any) -> TransformerConfig:
+    """Draw settings that the paper does not have: experts and other attention scores."""
+    experts = draw(st.integers(0, 4))
+    varied = {
+        "attention_score": draw(st.sampled_from(["unscaled", "additive", "scaled"])),
+        "experts": experts,
+        "experts_per_token": draw(st.integers(1, max(1, experts))),
+        "experts_every": draw(st.integers(1, 2)),
+        "expert_capacity": draw(st.sampled_from([0.5, 1.0, 2.0])),
+    }
+    return draw(model_configs(**(varied | fixed)))
+
+
+@st.composite
 def models(draw: st.DrawFn, /, **fixed: Any) -> Transformer:
     """Build such a model without dropout, in float64, so that only a real difference shows."""
     config = draw(model_configs(**fixed))

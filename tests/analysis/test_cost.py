@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from torch import Tensor
 from torch.autograd.graph import saved_tensors_hooks
 
-from tests.drawing import model_configs
+from tests.drawing import model_configs, varied_configs
 from transduce import build_model
 from transduce.analysis.cost import cost_of
 from transduce.models.transformer.settings import TransformerConfig
@@ -26,6 +26,23 @@ def test_operations_are_two_for_each_weight_used_and_each_pair_attended(
     decoder = c.n_decoder_layers * (2 * attention + feed_forward)
     expected = encoder + decoder + output
     assert cost_of(c, length=length).operations_per_token == pytest.approx(expected)
+
+
+@settings(max_examples=10)
+@given(c=varied_configs(experts=4, experts_every=1, n_layers=2), length=st.integers(1, 20))
+def test_experts_count_where_they_are_used(c: TransformerConfig, length: int) -> None:
+    one = c.model_copy(update={"experts": 0})
+    layers = c.n_encoder_layers + c.n_decoder_layers
+    found, dense = cost_of(c, length=length), cost_of(one, length=length)
+    more = 2 * c.d_model * (2 * c.d_ff * (c.experts_per_token - 1) + c.experts)  # with the gate
+    expected = dense.operations_per_token + layers * more
+    assert found.operations_per_token == pytest.approx(expected)
+    network = 2 * c.d_model * c.d_ff + c.d_ff + c.d_model
+    gate = 2 * c.experts * c.d_model  # and the width of its noise
+    assert found.parameters - dense.parameters == layers * (3 * network + gate)
+    idle = layers * (c.experts - c.experts_per_token) * network
+    assert found.used_parameters == found.parameters - idle
+    assert dense.used_parameters == dense.parameters
 
 
 @settings(max_examples=10)

@@ -11,7 +11,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.command import Command
 from transduce.config.load import load_config, to_yaml
+from transduce.config.schema import NO_LIMIT
 from transduce.training.run.events import Event, Finished, Saved, Scored, Started, Stepped
 from transduce.training.run.journal import Journal
 
@@ -137,13 +139,32 @@ def test_many_settings_are_said_in_words(folder: Path) -> None:
     make_run(folder / "changed", STARTED, settings=["training.steps=7", "training.eps_ls=0.0"])
     table = rows(transduce_runs(folder, columns=60).stdout)
     settings = table[table.index(["run", "settings", "that", "differ"]) + 2 :]
-    assert settings[:4] == [
+    assert settings[0][:4] == ["most", "runs", "model.d_model=128", "model.norm=post"]
+    [wide] = [number for number, row in enumerate(settings) if row[0] == "sweep/wide"]
+    assert settings[wide : wide + 4] == [
         ["sweep/wide", "model.norm=pre"],
         ["small", "model.d_model=64"],
         ["changed", "training.eps_ls=0.0", "training.steps=7"],
-        ["young"],
+        ["young", "the", "same"],
     ]
-    assert settings[4][:3] == ["(otherwise)", "model.d_model=128", "model.norm=post"]
+
+
+def test_no_limit_is_said_in_words(tmp_path: Path) -> None:
+    """Beside a budget in minutes, the maximum of the steps is a number that means none."""
+    make_run(tmp_path / "a", STARTED, settings=[f"training.steps={NO_LIMIT}", "training.minutes=2"])
+    make_run(tmp_path / "b", STARTED, settings=["training.steps=7"])
+    output = transduce_runs(tmp_path).stdout
+    assert str(NO_LIMIT) not in output
+    settings = rows(output)[-2:]
+    assert sorted(settings) == [["a", "none", "2.0"], ["b", "7", "none"]]
+    raw = json.loads(transduce_runs(tmp_path, "--json").stdout)["runs"]
+    assert {run["settings"]["training"]["steps"] for run in raw} == {NO_LIMIT, 7}
+
+
+def test_losses_of_a_sample_and_of_all_are_told_apart(tmp_path: Path) -> None:
+    make_run(tmp_path / "a", scored(1, 2.0), provenance=scored_on("d"))
+    make_run(tmp_path / "b", scored(1, 2.1), provenance=scored_on("d") | {"loss_pairs": 5000})
+    assert "dev losses of samples of the development set differ" in transduce_runs(tmp_path).stdout
 
 
 def test_a_single_run_may_be_given_by_its_own_folder(folder: Path) -> None:
@@ -398,3 +419,18 @@ def test_overlaid_curves_are_drawn(folder: Path, tmp_path: Path) -> None:
     refused = transduce_runs(folder, "--png", tmp_path / "all.jpeg")
     assert (refused.returncode, refused.stdout) == (2, "")
     assert "its name must end in .png" in refused.stderr
+
+
+def test_what_matplotlib_says_of_fonts_is_not_shown(
+    folder: Path,
+    command: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    """It says so for every text it draws where one of several fonts is not found."""
+    fonts = ["No Such Font", "DejaVu Sans"], ""
+    monkeypatch.setattr("transduce.analysis.overlaid_curves.fonts_for", lambda _texts: fonts)
+    picture = folder / "all.png"
+    done = command("runs", folder, "--png", picture)
+    assert (done.code, done.err) == (0, f"curves: {picture}\n")
+    assert caplog.records == []

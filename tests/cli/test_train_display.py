@@ -240,6 +240,11 @@ def test_what_is_not_finite_is_shown() -> None:
     )
 
 
+def test_the_scores_that_chose_the_weights_are_said() -> None:
+    event = replace(FINISHED, choice="by BLEU on 9 development sentences: the mean 2.00, last 1.00")
+    assert lines(event)[1] == "weights by BLEU on 9 development sentences: the mean 2.00, last 1.00"
+
+
 def test_resuming_says_from_where() -> None:
     assert lines(replace(STARTED, step=42_300, seconds=5025.0, processes=8)) == [
         "4,500,000 pairs, 63,045,632 parameters, cuda, bfloat16, 8 processes",

@@ -72,18 +72,36 @@ def test_every_setting_is_documented() -> None:
         ({"model": {"d_modle": 1}}, "unknown setting model.d_modle (did you mean model.d_model?)"),
         ({"eps_ls": 0.1}, "unknown setting eps_ls (did you mean training.eps_ls?)"),
         ({"modle": {"h": 1}}, "unknown setting modle (did you mean model?)"),
-        ({"model": {"qqqqq": 1}}, "unknown setting model.qqqqq"),
+        (
+            {"model": {"qqqqq": 1}},
+            "unknown setting model.qqqqq; transduce describe PRESET --yaml lists all",
+        ),
+        ({"model": {"steps": 1}}, "unknown setting model.steps (did you mean training.steps?)"),
+        (
+            {"optimiser": {"lr": 3, "warmup": 4}},
+            "unknown setting optimiser.lr (did you mean training.learning_rate?); "
+            "unknown setting optimiser.warmup (did you mean training.warmup_steps?)",
+        ),
+        ({"lr": 3}, "unknown setting lr (did you mean training.learning_rate?)"),
         (
             {"model": {"h": 7}},
             "model.h=7 does not divide model.d_model=512; use one of 1, 2, 4, 8, 16, 32, 64, "
             "or give model.d_k and model.d_v",
         ),
-        ({"model": {"h": 0}}, "model.h=0: must be greater than or equal to 1"),
-        ({"model": {"n_layers": 1001}}, "model.n_layers=1001: must be less than or equal to 1000"),
-        ({"model": {"h": True}}, "model.h=True: must be a valid integer"),
-        ({"model": {"h": "8"}}, "model.h='8': must be a valid integer"),
+        ({"model": {"h": 0}}, "model.h=0: must be 1 or more"),
+        ({"model": {"n_layers": 1001}}, "model.n_layers=1001: must be at most 1,000"),
+        ({"model": {"h": True}}, "model.h=True: must be a whole number"),
+        ({"model": {"h": "8"}}, "model.h='8': must be a whole number"),
         ({"model": {"p_drop": 1}}, "model.p_drop=1: must be less than 1"),
         ({"model": {"norm": "mid"}}, "model.norm='mid': must be 'post' or 'pre'"),
+        (
+            {"run": {"device": "gpu"}},
+            "run.device='gpu': must be cpu, cuda, cuda:N or mps; auto: a GPU if there is one",
+        ),
+        ({"data": {"clean": "maybe"}}, "data.clean='maybe': must be true or false"),
+        ({"data": {"weights": [1, "b"]}}, "data.weights='b': must be a number"),
+        ({"data": {"src": [3]}}, "data.src=3: must be text"),
+        ({"training": {"minutes": 0}}, "training.minutes=0: must be more than 0"),
         ({"model": 3}, "model must be a mapping of names to values: found 3"),
         (["model"], "the settings must be a mapping of names to values: found ['model']"),
         (

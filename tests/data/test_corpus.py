@@ -138,7 +138,7 @@ def two_files(folder: Path, src: bytes, tgt: bytes) -> TwoFiles:
 
 def test_files_of_different_length_are_refused(tmp_path: Path) -> None:
     message = refused(two_files(tmp_path, b"a\nb\n", b"c\n"))
-    assert f"train.de has 1 lines but {tmp_path}/train.en has 2: parallel files must" in message
+    assert f"train.de has 1 line but {tmp_path}/train.en has 2: parallel files must" in message
 
 
 def test_an_empty_file_is_refused(tmp_path: Path) -> None:

@@ -217,7 +217,7 @@ def test_fields_may_be_nested(
     [
         ('{"translation": {"en": "a", "de": "b"}}', "['translation.en', 'translation.de']; name"),
         ('{"source": "a", "target": "b"}', "no text in field 'src' (did you mean source?)"),
-        ('[{"src": "a", "tgt": "b"}]', "not an object with fields; every line must be one"),
+        ('[{"src": "a", "tgt": "b"}]', "not an object with fields: '[{"),
     ],
 )
 def test_other_fields_are_listed(line: str, message: str, tmp_path: Path) -> None:

@@ -163,3 +163,15 @@ def test_several_corpora_are_concatenated_and_mixed_by_weight(
         assert abs(first.size - 4500) < 300
         assert sorted(second.tolist()) == sorted([*range(9000, 10_000)] * 3)
     assert set(taken[0].tolist()) != set(taken[1].tolist())
+
+
+def test_other_rules_of_parsing_make_another_store_of_a_table_but_not_of_plain_text(
+    spec: StoreSpec, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    table = tmp_path / "pairs.tsv"
+    table.write_text("a\tb\n", encoding="utf-8")
+    of_table = StoreSpec((Tsv(table),), spec.tokenizer)
+    before = [each.identity(tmp_path) for each in (spec, of_table)]
+    monkeypatch.setattr("transduce.data.store.PARSING", 10_000)
+    assert spec.identity(tmp_path) == before[0]
+    assert of_table.identity(tmp_path) != before[1]

@@ -86,6 +86,7 @@ def test_attention_maps_are_of_the_weights_that_are_used(
     model: Transformer, src: Tensor, tgt: Tensor
 ) -> None:
     maps = model.attention_maps(src, tgt)
+    assert maps.decoder is not None
     layer = model.decoder[0]
     states = layer.add_norm_1.norm(model._embed(tgt, model.positions(tgt.size(1))))
     _, _, v = layer.self_attention.project(states)

@@ -100,6 +100,7 @@ def norm_pairs(theirs: nn.LayerNorm, ours: nn.LayerNorm) -> Pairs:
 
 def layer_pairs(theirs: Any, ours: EncoderLayer | DecoderLayer) -> Pairs:
     pairs = attention_pairs(theirs.self_attn, ours.self_attention)
+    assert isinstance(ours.feed_forward, FeedForward)
     pairs += feed_forward_pairs(theirs, ours.feed_forward)
     if isinstance(ours, DecoderLayer):
         pairs += attention_pairs(theirs.multihead_attn, ours.cross_attention)

@@ -152,7 +152,7 @@ def test_case_counts_and_no_match_of_four_words_is_zero() -> None:
 
 
 def test_mistakes_are_refused() -> None:
-    with pytest.raises(InputError, match="1 translations but 2 references"):
+    with pytest.raises(InputError, match="1 translation but 2 references"):
         paper_bleu(["x"], ["x", "y"], language="de")
     with pytest.raises(InputError, match="no language 'German': give a code"):
         paper_bleu(["x"], ["x"], language="German")

@@ -174,11 +174,11 @@ def test_too_many_sentences_are_scored_without_resampling(monkeypatch: pytest.Mo
 
 
 def test_lists_that_do_not_match_are_refused() -> None:
-    with pytest.raises(InputError, match="1 translations but 2 references"):
+    with pytest.raises(InputError, match="1 translation but 2 references"):
         scored(["x"], refs=(["x", "y"],))
     with pytest.raises(InputError, match="3 translations but 2 references"):
         scored(["x", "y"], ["x", "y", "z"], refs=(["x", "y"],))
-    with pytest.raises(InputError, match="2 translations but 1 references"):
+    with pytest.raises(InputError, match="2 translations but 1 reference"):
         scored(["x", "y"], refs=(["x", "y"], ["x"]))
     with pytest.raises(InputError, match="0 translations but 0 references"):
         scored([], refs=([],))

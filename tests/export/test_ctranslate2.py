@@ -1,6 +1,7 @@
 """The engine CTranslate2 gives the same translations, scores and errors as torch."""
 
 import json
+import shutil
 import sys
 from dataclasses import replace
 from pathlib import Path
@@ -17,6 +18,7 @@ from transduce.data.corpus import Pair
 from transduce.errors import InputError
 from transduce.models.build import build_model
 from transduce.models.folder import LoadedModel, load_model, save_model
+from transduce.models.model_files import WEIGHTS, find_model
 from transduce.models.transformer.model import Transformer
 from transduce.search.sample import Sampling
 from transduce.tasks.translation import TranslationTask
@@ -227,6 +229,24 @@ def test_attention_is_that_of_the_translation_in_both_engines(plain: Path) -> No
     for one, other in zip(ours, theirs, strict=True):
         assert one.attention[0].target == other.attention[0].target
         assert abs(one.attention[0].cross - other.attention[0].cross).max() < 1e-4
+
+
+def test_attention_is_that_of_the_weights_that_were_loaded(plain: Path, tmp_path: Path) -> None:
+    """Also if the run goes on meanwhile, and has better weights."""
+    run = shutil.copytree(plain, tmp_path / "run")
+    options = Options(beam=1, alpha=0.0, attention=True)
+    [expected] = transduce.load(run, "cpu", engine="ctranslate2").translate(TEXTS[:1], options)
+    translator = transduce.load(run, "cpu", engine="ctranslate2")
+    other = saved(tmp_path / "other", sharp_model(seed=2))
+    checkpoint = run / "checkpoints" / "step-000000000008"
+    checkpoint.mkdir(parents=True)
+    shutil.copy(other / WEIGHTS, checkpoint)
+    (checkpoint / "state.json").write_text('{"progress": {"best_loss": 1}, "scores": {"loss": 1}}')
+    reopened = {"budgets": [{"step": 4, "changed": {}, "was_finished": True}]}
+    (run / "provenance.json").write_text(json.dumps(reopened))
+    assert find_model(run).weights == checkpoint / WEIGHTS
+    [found] = translator.translate(TEXTS[:1], options)
+    assert (found.attention[0].cross == expected.attention[0].cross).all()
 
 
 @pytest.mark.parametrize("quantize", [None, "int8", "bfloat16"])

@@ -14,6 +14,8 @@ def test_maps_have_every_layer_and_head_and_no_weight_on_masked_positions(
     model: Transformer, src: Tensor, tgt: Tensor
 ) -> None:
     maps = model.attention_maps(src, tgt)
+    assert maps.encoder is not None
+    assert maps.decoder is not None
     heads = model.encoder[0].self_attention.h
     s, t = src.size(1), tgt.size(1)
     assert maps.encoder.shape == (len(model.encoder), 3, heads, s, s)
@@ -46,6 +48,8 @@ def test_maps_are_the_weights_that_made_the_output(
     maps = model.attention_maps(src, tgt)
     for hook in hooks:
         hook.remove()
+    assert maps.encoder is not None
+    assert maps.decoder is not None
     in_order = [*maps.encoder]
     for own, cross in zip(maps.decoder, maps.cross, strict=True):
         in_order += [own, cross]

@@ -23,6 +23,7 @@ from transduce.text.tokenizer import Tokenizer
 from transduce.training.loop import train
 
 WORDS = " ".join(f"w{n}" for n in range(VOCAB_SIZE - 4))
+OWN = list(kinds._OWN)
 Install = Callable[[str], None]
 
 
@@ -90,7 +91,7 @@ def test_its_settings_go_through_yaml_and_changes(tmp_path: Path) -> None:
     [
         (["model.d_recurent=3"], "unknown setting model.d_recurent (did you mean model.d_recurre"),
         (["model.h=3"], "unknown setting model.h"),  # a Transformer has it
-        (["model.d_recurrent=0"], "model.d_recurrent=0: must be greater than or equal to 1"),
+        (["model.d_recurrent=0"], "model.d_recurrent=0: must be 1 or more"),
     ],
 )
 def test_a_wrong_setting_is_named_by_the_rules_of_its_kind(
@@ -105,7 +106,7 @@ def test_a_wrong_setting_is_named_by_the_rules_of_its_kind(
 
 @pytest.mark.usefixtures("recurrent")
 def test_it_is_listed_and_described(command: Command) -> None:
-    assert kind_names() == ["transformer", "recurrent"]
+    assert kind_names() == [*OWN, "recurrent"]
     assert list(presets_of("recurrent")) == ["recurrent_small"]
     assert {"base", "recurrent_small"} <= all_presets().keys()
     listed = command("presets")
@@ -130,7 +131,7 @@ def test_attention_that_it_has_not_is_refused(tmp_path: Path) -> None:
 
 
 def test_a_kind_that_is_not_installed_is_one_line(tmp_path: Path, command: Command) -> None:
-    message = "no kind of model named 'recurrent': model.kind is one of transformer"
+    message = f"no kind of model named 'recurrent': model.kind is one of {', '.join(OWN)}"
     with pytest.raises(ConfigError) as raised:
         load_config("base", ["model.kind=recurrent"])
     assert str(raised.value) == message
@@ -171,7 +172,7 @@ def test_an_entry_point_that_is_no_kind_is_refused(
 
 def test_an_installed_kind_cannot_take_the_place_of_our_own(install: Install) -> None:
     install("transformer = tests.models.recurrent:KIND")
-    assert kind_names() == ["transformer"]
+    assert kind_names() == OWN
     assert find_kind("transformer").config is not RecurrentConfig
 
 

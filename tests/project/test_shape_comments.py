@@ -10,16 +10,28 @@ from tests.drawing import random_ids, transformer
 from tests.models.test_transformer import layout_of
 from tests.project.shape_comments import Sizes, shape_faults
 from transduce.models.attention import attention_of
+from transduce.models.build import build_model
+from transduce.models.bytenet.settings import ByteNetConfig
+from transduce.models.conv_s2s.settings import ConvS2SConfig
+from transduce.models.rnn.settings import RNNConfig
 from transduce.models.transformer.settings import TransformerConfig
 from transduce.text.special_ids import EOS_ID
 from transduce.text.tokenizer import Tokenizer
 
 PACKAGE = Path(transduce.__file__).parent
-SOURCES = {
-    path: path.read_text(encoding="utf-8")
-    for folder in ("nn", "models", "models/transformer")  # kernels need a CUDA device
-    for path in sorted((PACKAGE / folder).glob("*.py"))
-}
+
+
+def texts(*patterns: str) -> dict[Path, str]:
+    """Read the modules of these patterns; kernels are left out, because they need a CUDA device."""
+    paths = [path for pattern in patterns for path in sorted(PACKAGE.glob(pattern))]
+    return {path: path.read_text(encoding="utf-8") for path in paths}
+
+
+MIXERS = "nn/mixers"
+SOURCES = texts(
+    *("nn/[!m]*.py", "models/*.py", "models/transformer/*.py"),
+    *(f"{MIXERS}/{name}.py" for name in ("attention", "key_ranges", "masks", "positions")),
+)
 
 # All different, so that no two names can be mistaken for one another.
 SHAPE = {"N": 2, "h": 4, "d_k": 6, "d_v": 8, "d_model": 10, "d_ff": 12, "V": 23}
@@ -48,7 +60,8 @@ def run() -> None:
     """Visit every line that has a shape: training, inspection, search, both kinds of positions."""
     src = random_ids([7, 3, 5, 1, 7], seed=1)
     tgt = random_ids([9, 2, 4, 9, 1], seed=2)
-    for positions in ("sinusoidal", "learned"):
+    variants = {"sinusoidal": {}, "learned": {"attention_score": "additive", "experts": 13}}
+    for positions, variant in variants.items():
         config = TransformerConfig.model_validate(
             {
                 "vocab_size": 23,
@@ -60,10 +73,12 @@ def run() -> None:
                 "d_v": 8,
                 "positions": positions,
                 "max_positions": 32,
+                **variant,
             }
         )
         model = transformer(config)
         model(src, tgt)
+        model.training_states(src, tgt)
         layout = layout_of([4, 3], [7, 2], rest=0)
         model.decode_states(model.encode(src[:1], layout), tgt[:1], layout)
         attention_of(model, TOKENIZER, [4] * 6, [*[5] * 8, EOS_ID])
@@ -77,6 +92,76 @@ def run() -> None:
 
 def test_every_shape_comment_is_true() -> None:
     assert shape_faults(SOURCES, sizes, run) == []
+
+
+def test_those_of_experts_are_true() -> None:
+    """In training, in inference, and in inference with gradients."""
+    tokens = {35, 45, 7, 9, 15}
+    own = {"E": {13}, "K": {2}, "M": tokens, "C": tokens | {8, 16}, "S": {7}, "T": {9, 7, 3}}
+
+    def visit() -> None:
+        run()
+        config = {"vocab_size": 23, "d_model": 10, "d_ff": 12, "h": 5, "experts": 13}
+        model = transformer(TransformerConfig.model_validate(config)).eval()
+        src, tgt = random_ids([7, 3, 5, 1, 7], seed=1), random_ids([9, 2, 4, 9, 1], seed=2)
+        model(src, tgt)
+        with torch.no_grad():
+            model(src, tgt)
+
+    mixture = PACKAGE / "nn/mixture.py"
+    assert shape_faults(texts("nn/mixture.py"), lambda _: sizes(mixture) | own, visit) == []
+
+
+def test_those_of_recurrent_models_are_true() -> None:
+    """Every wiring of the decoder, trained, inspected and searched with."""
+    sources = texts(f"{MIXERS}/recurrence.py", f"{MIXERS}/score_functions.py", "models/rnn/*.py")
+    own = {"d_hidden": 6, "d_source": 12, "n_states": 4, "d_fed": 12, "gates": 24, "d_query": 6}
+    named = SHAPE | BATCH | SEARCH | own
+    fed = {"d_fed": {0, 10, 12}, "d_source": {12, 6}, "T": {9, 7, 3, 1}, "k": {3, 1}, "B": {5, 1}}
+
+    def visit() -> None:
+        src, tgt = random_ids([7, 3, 5, 1, 7], seed=1), random_ids([9, 2, 4, 9, 1], seed=2)
+        for decoder in ("bahdanau", "input_feeding", "luong", "gnmt"):
+            config = RNNConfig.model_validate(
+                {"vocab_size": 23, "d_model": 10, "d_hidden": 6, "decoder": decoder}
+            )
+            model = build_model(config)
+            model(src, tgt)
+            model.attention_maps(src, tgt)
+            with torch.no_grad():
+                model(src, tgt)
+            state = model.start(model.encode(src), hypotheses=3, max_steps=11)
+            model.step(tgt[:, :1].expand(5, 3), state, position=torch.tensor([0]), reach=2)
+        dots = RNNConfig(
+            vocab_size=23, d_model=10, d_hidden=6, bidirectional="none", attention="dot"
+        )
+        build_model(dots)(src, tgt)
+
+    sizes = {name: {size} for name, size in named.items()} | fed
+    assert shape_faults(sources, lambda _: sizes, visit) == []
+
+
+def test_those_of_convolutional_models_are_true() -> None:
+    """Trained, inspected and searched with."""
+    sources = texts(f"{MIXERS}/convolution.py", "models/conv_s2s/*.py", "models/bytenet/*.py")
+    named = SHAPE | BATCH | SEARCH | {"window": 5}
+    varied = {"B": {5}, "d_in": {6}, "T": {9, 3}}
+
+    def visit() -> None:
+        src, tgt = random_ids([7, 3, 5, 1, 7], seed=1), random_ids([9, 2, 4, 9, 1], seed=2)
+        sizes = {"vocab_size": 23, "d_model": 10}
+        gated = ConvS2SConfig.model_validate(sizes | {"layers": "2x6k5"})
+        dilated = ByteNetConfig.model_validate(
+            {"vocab_size": 23, "d_model": 12, "n_sets": 2, "n_dilations": 1, "kernel": 5}
+        )
+        for config in (gated, dilated):
+            model = build_model(config)
+            model(src, tgt)
+            state = model.start(model.encode(src), hypotheses=3, max_steps=11)
+            model.step(tgt[:, :1].expand(5, 3), state, position=torch.tensor([0]), reach=2)
+
+    sizes = {name: {size} for name, size in named.items()} | varied | {"d_model": {10, 12}}
+    assert shape_faults(sources, lambda _: sizes, visit) == []
 
 
 @pytest.mark.parametrize(

@@ -56,4 +56,5 @@ def test_without_its_packages_the_command_says_how_to_get_them(
     capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(util, "find_spec", lambda name: None if name == "fastapi" else name)
-    assert "pip install 'transduce[serve]'" in failed(["model"], capfd, monkeypatch)
+    message = failed(["model"], capfd, monkeypatch)
+    assert "pip install 'transduce[serve]' (in a clone: pip install '.[serve]')" in message

@@ -13,6 +13,7 @@ import pytest
 
 import transduce
 from tests.command import Command
+from transduce.config.kinds import kind_names
 from transduce.config.presets import all_presets
 
 
@@ -45,6 +46,13 @@ def test_describe_shows_the_exact_size_and_how_it_differs_from_base(command: Com
     assert re.search(r"^ *difference from base +\+36,864 ", shown, re.MULTILINE)
 
 
+def test_describe_measures_sentences_that_the_model_can_read(command: Command) -> None:
+    shown = command("describe", "tiny", "--set", "model.max_positions=20")
+    assert shown.code == 0, shown.err
+    assert "sentences of 20 tokens" in " ".join(shown.out.split())
+    assert "sentences of 32 tokens" in " ".join(command("describe", "tiny").out.split())
+
+
 def test_settings_printed_as_yaml_describe_the_same_model(tmp_path: Path, command: Command) -> None:
     path, changes = tmp_path / "mine.yaml", ("--set", "model.norm=pre", "--set", "model.d_k=16")
     path.write_text(command("describe", "tiny", *changes, "--yaml").out, encoding="utf-8")
@@ -56,7 +64,8 @@ def test_settings_printed_as_yaml_describe_the_same_model(tmp_path: Path, comman
 def test_presets_are_listed_whole_in_80_columns(command: Command) -> None:
     lines = command("presets").out.splitlines()
     shown = {line.split()[0] for line in lines if line.strip("─ ")}
-    assert shown == {"model.kind=transformer", "preset", *all_presets()}
+    headings = {f"model.kind={kind}" for kind in kind_names()}
+    assert shown == {*headings, "preset", *all_presets()}
     assert max(len(line) for line in lines) <= 80
     assert not any("…" in line for line in lines)
 
@@ -75,7 +84,18 @@ def test_presets_are_listed_whole_in_80_columns(command: Command) -> None:
         (("describe", ""), "no preset or file named ''"),
         (("describe", "no/such/file.yaml"), "cannot read no/such/file.yaml"),
         (("describe",), "PRESET|CONFIG.yaml"),
-        (("descrbe", "base"), "descrbe"),
+        (("descrbe", "base"), "no command 'descrbe' (did you mean describe or score?); transd"),
+        (("data", "chek"), "no command 'chek' (did you mean check?); transduce data --help"),
+        (("describe",), "PRESET|CONFIG.yaml|MODEL is missing; transduce describe --help shows"),
+        (("describe", "base", "x"), "more arguments than the command takes: x; transduce des"),
+        (("describe", "base", "--length"), "--length needs a value"),
+        (("describe", "base", "--length", "0"), "--length 0: must be 1 or more"),
+        (("describe", "base", "--lenght", "5"), "no option --lenght (did you mean --length?)"),
+        (("translate", "model", "--beam", "x"), "--beam x: must be a whole number"),
+        (("train", "--minutes", "abc"), "--minutes abc: must be a number"),
+        (("train", "--src", "a", "--tgt", "b", "--out", "c", "--minutes", "-3"), "more than 0"),
+        (("export", "model"), "--to is missing: choose from: ctranslate2, huggingface"),
+        (("describe", "base", "--set", "optimiser.lr=3"), "did you mean training.learning_rate?"),
     ],
 )
 def test_a_users_mistake_is_one_line_and_exit_code_2(

@@ -76,7 +76,7 @@ def test_check_reads_tsv_and_json_lines(tmp_path: Path, command: Command) -> Non
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("train.en", "short.de"), "short.de has 1 lines but train.en has 103"),
+        (("train.en", "short.de"), "short.de has 1 line but train.en has 103"),
         (("train.en",), "train.en has no target text"),
         (("train.en", "none.de"), "cannot read none.de: No such file or directory"),
         (("train.en", "train.de", "--held-out", "none"), "cannot read none"),

@@ -44,6 +44,35 @@ def test_a_budget_in_minutes_decides_and_a_useless_one_is_warned_of(
     assert config.run.choose_by == "metric"
 
 
+def test_a_plan_that_was_too_hopeful_is_corrected_once_the_speed_is_known(
+    corpus: Path, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("transduce.training.run.prepare.measure_speed", lambda *_: 1e6)
+    result = command(*training(corpus, tmp_path / "run", **OPEN | {"training.minutes": 0.02}))
+    assert result.code == 0, result.err
+    told = r"^budget: 0\.02 minutes are about ([\d,]+) steps of .*; choosing the weights "
+    [promised] = re.findall(told + r"afterwards takes about \S+ seconds? more$", result.err, re.M)
+    corrected = r"^steps are slower than planned: the budget is about ([\d,]+) steps?, not (\S+)$"
+    [[about, planned]] = re.findall(corrected, result.err, re.M)
+    assert planned == promised
+    assert int(about.replace(",", "")) < int(planned.replace(",", ""))
+
+
+def test_the_speed_is_measured_with_the_batches_that_are_trained_on(
+    corpus: Path, command: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    timed = []
+
+    def measure_speed(_config: object, _machine: object, batch_tokens: int) -> float:
+        timed.append(batch_tokens)
+        return 5e4 if batch_tokens > 512 else 2e4
+
+    monkeypatch.setattr("transduce.training.run.prepare.measure_speed", measure_speed)
+    result = command(*training(corpus, tmp_path / "run", **OPEN | {"training.steps": 1}))
+    assert result.code == 0, result.err
+    assert timed[-1] == load_config(tmp_path / "run" / "config.yaml").training.batch_tokens == 512
+
+
 def test_without_a_budget_it_says_how_long_it_will_take_and_scores_early(
     corpus: Path, command: Command, tmp_path: Path
 ) -> None:

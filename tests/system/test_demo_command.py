@@ -1,7 +1,9 @@
 """`transduce demo` goes the whole way, and resumes where it was stopped."""
 
 import contextlib
+import json
 import os
+import re
 import shlex
 import shutil
 import sys
@@ -108,6 +110,27 @@ def test_run_again_it_uses_the_model_that_is_there(done: Demo, tmp_path: Path) -
     assert (quick.exit_code, again.exit_code) == (0, 0)
     assert weights.stat().st_mtime_ns == before
     assert "is finished: nothing is left to do" in again.stderr
+    assert "is trained already; --fresh starts over.\n" in again.stdout
+    assert "1. generates" not in again.stdout
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_resumed_it_says_so_and_counts_the_time_before(
+    done: Demo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A demo with more steps goes on as one that was stopped does."""
+    shutil.copytree(done.folder, tmp_path, dirs_exist_ok=True)
+    state = max(tmp_path.glob("runs/demo/model/checkpoints/*")) / "state.json"
+    tree = json.loads(state.read_text())
+    tree["progress"]["seconds"] = 5000.0
+    state.write_text(json.dumps(tree))
+    monkeypatch.setattr(module, "STEPS", 6)
+    result = CliRunner().invoke(app, ["demo"])
+    assert result.exit_code == 0, result.output
+    assert result.stdout.startswith("Resuming the demo in runs/demo after 4 of 6 steps; --fresh")
+    assert "1. generates" not in result.stdout
+    [[total]] = [re.findall(r"\[total: (\d+) s, with 5000 s of training before\]", result.stdout)]
+    assert int(total) >= 5000
 
 
 def skip_phases(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -131,7 +154,7 @@ def test_stopped_in_any_phase_it_says_so(monkeypatch: pytest.MonkeyPatch, phase:
 def test_without_matplotlib_it_says_how_to_get_the_picture(tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["demo", "--quick"])
     assert result.exit_code == 0, result.output
-    assert "pip install 'transduce[plot]' for attention.png" in result.stdout
+    assert "for attention.png: pip install 'transduce[plot]' (in a clone: pip" in result.stdout
     assert not (tmp_path / "runs/demo/attention.png").exists()
 
 

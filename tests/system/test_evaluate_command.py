@@ -5,8 +5,10 @@ import os
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from importlib.util import find_spec
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -262,6 +264,45 @@ def test_japanese_is_scored_in_characters(folder: Path, command: Command) -> Non
 
 
 @pytest.mark.skipif(find_spec("MeCab") is not None, reason="MeCab is installed")
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"src": ("a.en",), "tgt": ("a.de",)},
+        {"src": ("a.jsonl",), "fields": "translation.en,translation.de"},
+        {"src": ("a.tmx",), "fields": "en,de"},
+    ],
+)
+def test_the_model_folder_tells_the_language_of_bleu_as_in_the_paper(
+    data: dict[str, Any], folder: Path, tmp_path: Path, command: Command
+) -> None:
+    loaded = load_model(folder / "model")
+    config = loaded.config.with_changes({"data": data})
+    save_model(tmp_path / "german", replace(loaded, config=config))
+    files = ("--src", "src", "--ref", "ref", "--beam", "1")
+    found = command("evaluate", tmp_path / "german", *files)
+    assert found.code == 0, found.err
+    assert "BLEU as in the paper moses:de|" in found.out
+    unnamed = command("evaluate", "model", *files)
+    assert "BLEU as in the paper: not computed: name the target language with" in unnamed.out
+
+
+def test_a_missing_package_is_named_once(command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "sacremoses", None)
+    result = command("evaluate", "--hyp", "hyp", "--ref", "ref", "--lang", "de")
+    install = "pip install 'transduce[paper]' (in a clone: pip install '.[paper]')"
+    line = f"BLEU as in the paper: not computed: it needs the package sacremoses: {install}"
+    assert line in " ".join(result.out.split())
+
+
+def test_sources_in_a_script_that_the_model_does_not_know_are_noted(
+    tmp_path: Path, command: Command
+) -> None:
+    write(tmp_path / "src", ["Это другой алфавит.", *SOURCES[1:]])
+    result = command("evaluate", "model", "--src", tmp_path / "src", "--ref", "ref", "--beam", "1")
+    note = "note: line 1 is in Cyrillic, which the model was not trained on"
+    assert note in result.err.splitlines()
+
+
 @pytest.mark.parametrize("named_by", ["--lang", "the model folder"])
 def test_japanese_without_mecab_is_scored_with_a_note(
     named_by: str, folder: Path, command: Command
@@ -279,7 +320,7 @@ def test_japanese_without_mecab_is_scored_with_a_note(
         files = ("--src", "hyp.ja", "--ref", "ref.ja", "--device", "cpu")
         result = command("evaluate", "japanese", *files)
     assert result.code == 0
-    assert result.err == (
+    assert result.err.startswith(
         "note: BLEU counts characters, because ja-mecab is not installed: "
         "pip install 'sacrebleu[ja]' to count words as MeCab finds them\n"
     )

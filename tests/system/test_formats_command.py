@@ -165,10 +165,14 @@ def test_train_does_not_guess_which_column_a_name_is_of(tmp_path: Path, command:
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (("translate", "model", "b.tsv"), "b.tsv line 1: 3 columns instead of two"),
+        (("translate", "model", "b.tsv"), "choose the source's by number, such as --fields 1"),
+        (("translate", "model", "b.tsv"), "b.tsv line 1: 3 columns ('0', "),
         (("translate", "model", "b.jsonl"), "no text in field 'src'; the fields are ['id', 'tra"),
-        (("translate", "model", "a.tmx"), "it has en-GB, de-DE: choose two"),
-        (("translate", "model", "a.csv"), "a.csv line 1: 3 columns instead of two: 'id', 'en', '"),
+        (("translate", "model", "b.jsonl"), "name the source's with --fields"),
+        (("translate", "model", "a.tmx"), "choose the source's, such as --fields en-GB"),
+        (("translate", "model", "a.csv"), "a.csv line 1: 3 columns ('id', 'en', 'de text'): choo"),
+        (("translate", "model", "a.csv", "--fields", "fr"), "choose the source's among these"),
+        (("evaluate", "model", "--src", "b.tsv"), "3 columns instead of two"),
         (("translate", "model", "a.src", "--fields", "de"), "--fields is for files with several"),
         (("translate", "model", "a.tsv", "--fields", "1,2,3"), "give two names"),
         (
@@ -203,7 +207,7 @@ def test_translate_reads_standard_input_among_files(folder: Path, command: Comma
     given = (folder / "a.src").read_bytes()
     alone = command("translate", "model", "-", "--beam", "1", given=given)
     assert alone.out == command("translate", "model", "a.src", "--beam", "1").out
-    both = command("translate", "model", "a.tsv", "-", "--beam", "1", given=given)
+    both = command("translate", "model", "-", "a.tsv", "--beam", "1", given=given)
     assert both.out == alone.out * 2
     assert "standard input line 1: " in both.err
 

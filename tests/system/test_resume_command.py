@@ -1,8 +1,10 @@
 """The same run again: with another budget, from elsewhere, and after a start that failed."""
 
 import json
+import re
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -12,7 +14,10 @@ from tests.system.small_runs import stopped_run, training, write_corpus
 from transduce.analysis import curves
 from transduce.config.load import load_config
 from transduce.errors import InputError
-from transduce.training.run.events import Event, Started, Stepped
+from transduce.tasks.metrics import Bleu
+from transduce.tasks.translation import TranslationTask
+from transduce.training.run.checkpoint import Checkpoint
+from transduce.training.run.events import Event, Scored, Started, Stepped
 from transduce.training.run.folder import RunFolder
 from transduce.training.run.journal import read_journal
 
@@ -47,6 +52,10 @@ def events(out: Path) -> list[Event]:
 
 def starts(out: Path) -> list[int]:
     return [event.step for event in events(out) if isinstance(event, Started)]
+
+
+def scores(out: Path) -> list[Scored]:
+    return [event for event in events(out) if isinstance(event, Scored)]
 
 
 def rates(out: Path) -> dict[int, float]:
@@ -151,7 +160,7 @@ def test_a_recipe_does_not_undo_an_extension_by_an_option(
     assert "is finished: nothing is left to do." in again.err
     recipe.write_text(RECIPE.replace("steps: 6", "steps: 9"))
     assert steps_after() == 9, "the recipe says something new"
-    assert steps_after("--set", "training.steps=6") == 6, "an option always counts"
+    assert steps_after("--set", "training.steps=11") == 11, "an option always counts"
 
 
 def test_a_preset_does_not_undo_an_extension(
@@ -181,12 +190,101 @@ def test_a_budget_of_another_kind_may_be_added_and_taken_away(
     assert "changed at step 5: epochs 0.01 → none, steps 1,000 → 7;" in card_of(out)
 
 
-def test_fewer_steps_than_were_made_end_it(finished: Path, corpus: Path, command: Command) -> None:
-    weights = (finished / "model.safetensors").read_bytes()
-    assert command(*training(corpus, finished, training__steps=10)).code == 0
-    assert max(event.step for event in events(finished)) == 20
-    assert "steps 20 → 10" in card_of(finished)
-    assert (finished / "model.safetensors").read_bytes() == weights
+@pytest.mark.parametrize(
+    ("budget", "done"),
+    [
+        ({"training__steps": 10}, "20 of 10 steps"),
+        ({"training__steps": 1}, "20 of 1 step"),
+        ({"training__minutes": 5}, "20 of 20 steps"),
+        ({"training__steps": 30, "training__epochs": 0.01}, r"[\d.]+ of 0.01 epochs"),
+        ({"training__steps": 30, "training__minutes": 1e-5}, r"[\d.]+ of 1e-05 minutes"),
+    ],
+)
+def test_a_finished_run_has_nothing_to_do_for_a_budget_that_is_spent(
+    budget: dict[str, object], done: str, finished: Path, corpus: Path, command: Command
+) -> None:
+    """Neither its card nor its settings are written again."""
+    before = {path: path.read_bytes() for path in finished.glob("*.*") if path.is_file()}
+    again = command(*training(corpus, finished, **budget))
+    assert again.code == 0, again.err
+    assert re.search(rf"^already done: {done}$", again.err, re.M)
+    assert "is finished: nothing is left to do." in again.err
+    assert "the budget is changed" not in again.err
+    assert {path: path.read_bytes() for path in finished.glob("*.*") if path.is_file()} == before
+
+
+def test_fewer_steps_than_were_made_end_a_run_that_is_not_over(
+    corpus: Path, tmp_path: Path, command: Command
+) -> None:
+    out = stopped_run(corpus, tmp_path / "run", after=5, training__steps=1000)
+    assert command("train", "--out", out, "--steps", "3").code == 0
+    assert "It ended because 3 steps are made." in card_of(out)
+    assert max(event.step for event in events(out)) == 5
+
+
+def test_a_run_that_resumes_says_what_is_left(
+    corpus: Path, tmp_path: Path, command: Command
+) -> None:
+    out = stopped_run(corpus, tmp_path / "run", after=12)
+    state = max((out / "checkpoints").iterdir()) / "state.json"
+    whole = state.read_text()
+    state.write_text("[" * 100_000)
+    assert f"{state} is damaged (" in complaint(command(*training(corpus, out)))
+    state.write_text(whole)
+    left = 20 - RunFolder(out).last_step()
+    said = command(*training(corpus, out)).err
+    told = rf"^left: about {left} steps of 20, [\d.]+ \w+ at the speed so far$"
+    assert re.search(told, said, re.M)
+
+
+def test_a_run_resumed_after_the_metric_changed_is_scored_by_one(
+    corpus: Path, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """BLEU by characters is higher: the best so far would never be beaten by BLEU of words."""
+    settings: dict[str, Any] = {"run__choose_by": "metric", "training__steps": 40}
+    with monkeypatch.context() as patch:
+        patch.setattr(TranslationTask, "metric", lambda _task, _references: Bleu("char"))
+        out = stopped_run(corpus, tmp_path / "run", after=26, **settings)
+    assert {event.signature.split("|")[3] for event in scores(out)} == {"tok:char"}
+    done = command(*training(corpus, out, **settings))
+    assert done.code == 0, done.err
+    assert "its signature changed): the checkpoints that are kept are scored again\n" in done.err
+    by_step = {event.step: event.signature.split("|")[3] for event in scores(out)}
+    assert {step for step, signature in by_step.items() if signature == "tok:13a"} >= {24, 32, 40}
+    newest = Checkpoint.read(max((out / "checkpoints").iterdir()))
+    assert newest.progress.best is not None
+    assert newest.progress.best.metric is not None
+    assert "tok:13a" in newest.progress.best.metric.signature
+    for path in (out / "checkpoints").iterdir():
+        found = Checkpoint.read(path).scores
+        assert found is not None
+        assert found.metric is not None
+        assert "tok:13a" in found.metric.signature
+
+
+def test_of_a_huge_development_set_a_sample_has_its_loss_computed_until_the_end(
+    corpus: Path, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Resumed, it is the same sample; at the end, the weights are scored on the whole set."""
+    whole, sampled, parts = (tmp_path / name for name in ("whole", "sampled", "parts"))
+    assert command(*training(corpus, whole)).code == 0
+    with monkeypatch.context() as patch:
+        patch.setattr("transduce.training.run.setup.MAX_LOSS_PAIRS", 5)
+        assert command(*training(corpus, sampled)).code == 0
+        stopped_run(corpus, parts, after=10)
+    assert command(*training(corpus, parts)).code == 0
+
+    def losses(out: Path) -> list[float]:
+        return [event.loss for event in scores(out)]
+
+    assert losses(parts) == losses(sampled)
+    assert all(one != other for one, other in zip(losses(whole), losses(sampled), strict=True))
+
+    def last_weights(out: Path) -> str:
+        [row] = [line for line in card_of(out).splitlines() if line.startswith("| average of")]
+        return row
+
+    assert last_weights(whole) == last_weights(sampled) == last_weights(parts)
 
 
 def test_what_is_not_a_budget_is_refused_with_both_values_and_what_to_do(

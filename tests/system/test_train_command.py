@@ -121,6 +121,17 @@ def test_files_and_a_folder_make_a_model(
     assert process.stdout == ""
     assert not re.search(r"[\x00-\x09\x0b-\x1f\x7f]", process.stderr), "no escape codes in a pipe"
     assert f"finished: {STEPS} steps are made" in process.stderr
+    decided = r"^weights by BLEU on 15 development sentences, not 4 as before: (.*)$"
+    [choice] = re.findall(decided, process.stderr, re.M)
+    scores = re.findall(
+        r"(average of the last 2 checkpoints|\w+ checkpoint \(.*?\)) ([\d.]+)", choice
+    )
+    assert len(scores) > 1
+    names, values = zip(*scores, strict=True)
+    assert names[0] in process.stderr.partition("model folder: ")[2]
+    assert sorted(values, key=float, reverse=True) == list(values)
+    card = (out / "README.md").read_text(encoding="utf-8")
+    assert all(f" {score} |" in card for _, score in scores)
     loaded = load_model(out)
     assert loaded.config == load_config(out / "config.yaml")
     assert loaded.config.model.d_model == 16
@@ -309,8 +320,8 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["--set", "model.d_modle=3"], "unknown setting model.d_modle (did you mean model.d_model?)"),
     (["--set", "d_model"], "write it as section.name=value"),
     (["--set", "training="], "training must be a mapping of names to values"),
-    (["--steps", "0"], "training.steps=0: must be greater than or equal to 1"),
-    (["--steps", "many"], "'--steps': Input should be a valid integer"),
+    (["--steps", "0"], "training.steps=0: must be 1 or more"),
+    (["--steps", "many"], "--steps many: must be a whole number"),
     (["--minutes", "nan"], "training.minutes=nan: must be"),
     (["--device", "tpu"], "run.device='tpu'"),
     (["--src", "{a.en}", "--tgt", "{a.de}", "--set", "model.h=3"], "does not divide"),
@@ -337,6 +348,8 @@ def test_a_run_needs_a_folder(
     assert message == (
         "transduce: where to? Name a folder for the run with --out, such as runs/ende"
     )
+    for words in ([], ["--steps", "2"]):
+        assert complaint(command("train", *words)).startswith("transduce: no training text: ")
     assert list(tmp_path.iterdir()) == []
 
 
@@ -356,6 +369,10 @@ def test_a_folder_that_is_no_run_is_left_alone(
     message = complaint(command(*arguments(corpus, tmp_path), "--fresh"))
     assert "is not the folder of a run but holds README.md" in message
     assert content(tmp_path) == {"README.md": b"my project"}
+    (tmp_path / "README.md").rename(tmp_path / "thesis.tex")
+    message = complaint(command(*arguments(corpus, tmp_path)))
+    assert f"{tmp_path} is not the folder of a run but holds thesis.tex: choose a new" in message
+    assert content(tmp_path) == {"thesis.tex": b"my project"}
 
 
 def test_a_folder_in_which_another_process_trains_is_left_alone(

@@ -5,6 +5,7 @@ import json
 import os
 import pickle
 import pty
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -92,8 +93,8 @@ def test_a_typed_line_is_answered_before_the_next(model: Path) -> None:
 def test_several_files_are_one_text(translate: Translate, model: Path, text: Path) -> None:
     packed = text.with_name("more.en.gz")
     packed.write_bytes(gzip.compress(TEXTS[0].encode()))
-    result = translate(model, text, packed, "--beam", "1")
-    assert result.out.split("\n") == [*expected(model, [*TEXTS, TEXTS[0]], beam=1), ""]
+    result = translate(model, packed, text, "--beam", "1")
+    assert result.out.split("\n") == [*expected(model, [TEXTS[0], *TEXTS], beam=1), ""]
     assert f"{packed} line 1: " in result.err
 
 
@@ -192,6 +193,44 @@ def test_spaces_and_unknown_scripts_are_text(
     assert result.out.count("\n") == 3
 
 
+def test_many_notes_are_counted_after_the_first_three(
+    translate: Translate, model: Path, text: Path, tmp_path: Path
+) -> None:
+    many = tmp_path / "many.en"
+    many.write_bytes(text.read_bytes() * 3)
+    summary = "9 more lines have notes like these"
+    for options, end in (["--beam", "1"], "; --jsonl writes them all"), (["--jsonl"], ""):
+        *notes, last = translate(model, many, *options).err.splitlines()
+        assert [note.partition(":")[0] for note in notes] == ["line 1", "line 2", "line 3"]
+        assert last == summary + end
+    out = translate(model, many, "--beam", "1", "--out", tmp_path / "out").err.splitlines()
+    assert out[3] == f"{summary}; --jsonl writes them all"
+
+
+def test_a_file_that_is_written_is_named_at_the_end(
+    translate: Translate, model: Path, text: Path, tmp_path: Path
+) -> None:
+    out = tmp_path / "out.de"
+    for arguments, given in ((text,), b""), ((), text.read_bytes()):
+        last = translate(model, *arguments, "--beam", "1", "--out", out, given=given).err
+        assert re.fullmatch(rf"wrote {out}: 4 lines in [0-9:]+", last.splitlines()[-1])
+    assert "wrote" not in translate(model, text, "--beam", "1").err
+
+
+def test_text_in_a_script_that_the_model_does_not_know_is_noted_once(
+    translate: Translate, model: Path
+) -> None:
+    lines = [TEXTS[0], "α, β", "Это другой алфавит.", "И это тоже."]
+    found = translate(model, "--beam", "1", given="\n".join(lines).encode())
+    noted = [line for line in found.err.splitlines() if "not trained on" in line]
+    assert noted == [
+        "line 2 is in Greek, which the model was not trained on: do not rely on translations of "
+        "such text (said once)"
+    ]
+    mixed = translate(model, given=f"{TEXTS[0]} (α, β, Привет)".encode())
+    assert "not trained on" not in mixed.err
+
+
 def test_nothing_piped_in_is_nothing_out(translate: Translate, model: Path) -> None:
     assert translate(model, given=b"") == Result(0, "", "")
 
@@ -223,7 +262,7 @@ def test_a_fault_late_in_a_pipe_leaves_no_file(
     out.write_text("from before")
     lines = b"".join(b"\n" for _ in range(2_000)) + b"\xff\n"
     message = translate(model, "--out", out, given=lines).mistake()
-    assert message == "standard input line 2,001 byte 1: not UTF-8; convert it to UTF-8"
+    assert message.startswith("standard input line 2,001 byte 1: not UTF-8; if it is ISO-8859-1")
     assert out.read_text() == "from before"
     assert list(tmp_path.iterdir()) == [out]
 
@@ -263,7 +302,7 @@ def test_another_number_of_prefixes_is_refused(
     prefix = text.with_name("prefix")
     prefix.write_text("Sie\n")
     message = translate(model, text, "--prefix", prefix).mistake()
-    assert "has 1 lines but there are 4 to translate" in message
+    assert "has 1 line but there are 4 to translate" in message
 
 
 class Trap:

@@ -141,6 +141,7 @@ def stopped(command: Command, monkeypatch: pytest.MonkeyPatch, *arguments: str |
         ("model", "model [0-9a-f]{8}, not [0-9a-f]{8}"),
         ("prefix", 'prefix none, not "Sie"'),
         (("--beam", "2"), "beam 1, not 2"),
+        (("--beam", "1", "--engine", "ctranslate2"), 'the engine "torch", not "ctranslate2"'),
         (("--beam", "1", "--jsonl"), "jsonl false, not true"),
         (("--beam", "2", "--alpha", "1"), r"beam 1, not 2; alpha 0\.6, not 1\.0"),
     ],
@@ -171,7 +172,8 @@ def test_another_command_is_refused_and_leaves_what_is_done(
         f"{out}.partial or choose another --out"
     )
     begun = re.escape(f"{out}.partial was begun with ")
-    assert re.fullmatch(f"{begun}{difference}: {re.escape(advice)}", message)
+    why = ", which may give other lines: "
+    assert re.fullmatch(f"{begun}{difference}{why}{re.escape(advice)}", message)
     assert left == [path.read_bytes() for path in sorted(out.parent.glob("out.partial*"))]
     assert not out.exists()
     out.with_name("out.partial").unlink()
@@ -303,3 +305,13 @@ def test_the_description_says_what_the_lines_are_of(
     stopped(command, monkeypatch, model, text, "--beam", "1", "--out", text.with_name("out"))
     found = json.loads(text.with_name("out.partial.json").read_text())
     assert {"model", "input", "version", "beam"} <= found.keys()
+
+
+def test_the_engine_that_is_taken_anyway_may_be_named(
+    model: Path, text: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out = text.with_name("out")
+    stopped(command, monkeypatch, model, text, "--beam", "1", "--out", out)
+    again = command("translate", model, text, "--beam", "1", "--engine", "torch", "--out", out)
+    assert again.code == 0, again.err
+    assert "10 of 22 lines were translated before" in again.err

@@ -93,4 +93,5 @@ def test_without_ctranslate2_only_what_helps_is_suggested(
 ) -> None:
     monkeypatch.setitem(sys.modules, "ctranslate2", None)
     mistake = command(*written.split(), folder=place).mistake()
-    assert mistake == f"CTranslate2 is not installed: pip install 'transduce[export]'{instead}"
+    install = "pip install 'transduce[export]' (in a clone: pip install '.[export]')"
+    assert mistake == f"CTranslate2 is not installed: {install}{instead}"

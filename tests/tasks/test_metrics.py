@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from transduce.errors import InputError
+from transduce.errors import InputError, counted
 from transduce.grammar import generate
 from transduce.tasks.base import MetricScore
 from transduce.tasks.metrics import Bleu, bleu
@@ -80,7 +80,8 @@ def test_text_that_looks_tokenized_is_no_reason_to_speak(
 
 @pytest.mark.parametrize(("hypotheses", "references"), [(1, 2), (2, 1), (0, 0)])
 def test_lists_that_do_not_match_are_refused(hypotheses: int, references: int) -> None:
-    complaint = f"{hypotheses} translations but {references} references"
+    counts = counted(hypotheses, "translation"), counted(references, "reference")
+    complaint = " but ".join(counts)
     with pytest.raises(InputError, match=complaint):
         bleu(["x"] * hypotheses, ["x"] * references)
 

@@ -10,7 +10,7 @@ from transduce.tasks.translation import TranslationTask
 
 
 def test_without_other_packages_there_is_translation() -> None:
-    assert task_names() == ["translation"]
+    assert task_names() == ["translation", "answers"]
     assert find_task("translation") == TranslationTask()
     message = r"no task named 'translating' \(did you mean translation\?\): data.task is one of"
     with pytest.raises(ConfigError, match=message):
@@ -19,7 +19,7 @@ def test_without_other_packages_there_is_translation() -> None:
 
 @pytest.mark.usefixtures("installed_tasks")
 def test_a_task_of_another_package_is_found_and_ours_stays_ours() -> None:
-    assert task_names() == ["translation", "backwards", "metric", "misnamed"]
+    assert task_names() == ["translation", "answers", "backwards", "metric", "misnamed"]
     assert isinstance(find_task("backwards"), Backwards)
     assert find_task("translation") == TranslationTask()
 
@@ -44,7 +44,7 @@ def test_an_error_rate_says_that_lower_is_better() -> None:
     assert metric.score(["abcd", "xyz"], ["abce", "xyz"]) == MetricScore(
         "wrong", 100 / 7, "toy|version:1", higher_is_better=False
     )
-    with pytest.raises(InputError, match="1 translations but 2 references: wrong needs one"):
+    with pytest.raises(InputError, match="1 translation but 2 references: wrong needs one"):
         metric.score(["a"], ["a", "b"])
 
 

@@ -132,7 +132,7 @@ def test_a_budget_too_small_to_learn_anything_is_warned_of() -> None:
 @pytest.mark.parametrize(
     ("training", "pairs", "said"),
     [
-        ({"minutes": 10_000, "steps": 50}, 10_000, "of the 10000 minutes for 50 steps"),
+        ({"minutes": 10_000, "steps": 50}, 10_000, "of the 10,000 minutes for 50 steps"),
         ({"minutes": 10_000}, 60, "on this corpus, more would hardly help"),
         ({"patience": 3}, 10_000, "it ends when it stops improving"),
         ({}, 10_000, "--minutes sets a limit"),
@@ -142,6 +142,13 @@ def test_what_ends_the_run_decides_what_is_said(training: Tree, pairs: int, said
     found = notes({"training": training}, pairs=pairs)
     assert said in found
     assert "too few" not in found
+
+
+def test_what_a_preset_says_of_training_is_planned_with() -> None:
+    store = store_of(20_000, 60, 2)
+    plan = fit_training(store, store, preset_named("memory_network"), {}, at(on_gpu=False))
+    assert plan.length is not None
+    assert (plan.length.steps, plan.length.batch_tokens) == (1_500, 4_000)
 
 
 def test_minutes_are_not_cut_short_by_the_papers_steps() -> None:

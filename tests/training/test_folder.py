@@ -129,14 +129,31 @@ def test_what_is_not_a_runs_is_never_replaced(name: str, tmp_path: Path) -> None
     assert content(tmp_path) == {name: b"mine"}
 
 
-def test_a_runs_folder_an_empty_one_and_one_with_text_are_taken(
+def test_a_runs_folder_a_new_one_and_an_empty_one_are_taken(
     paper: RunFolder, tmp_path: Path
 ) -> None:
     paper.check()
     RunFolder(tmp_path / "new").check()
-    (tmp_path / "a.en").touch()
+    (tmp_path / "empty").mkdir()
+    RunFolder(tmp_path / "empty").check()
+
+
+def test_beside_a_log_a_recipe_and_prepared_data_a_run_may_begin(tmp_path: Path) -> None:
+    for name in (".gitkeep", "train.log", "slurm-7.out", "small.yaml"):
+        (tmp_path / name).touch()
     (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "lock").touch()
     RunFolder(tmp_path).check()
+
+
+@pytest.mark.parametrize("names", [["a.en"], ["data/a.en"], ["b", "c", "d", "e", "f"]])
+def test_a_folder_with_other_things_in_it_is_refused(names: list[str], tmp_path: Path) -> None:
+    for name in names:
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).touch()
+    shown = "b, c, d and 2 more" if len(names) > 1 else names[0].partition("/")[0]
+    with pytest.raises(InputError, match=f"holds {shown}: choose a new folder with --out"):
+        RunFolder(tmp_path).check()
 
 
 def test_a_folder_whose_clearing_was_cut_short_is_still_a_runs(tmp_path: Path) -> None:

@@ -16,7 +16,7 @@ from tests.training.runs import config, scaled, setup
 from transduce.data.batching import EpochPlan
 from transduce.data.loader import Loader
 from transduce.errors import InputError, TransduceError
-from transduce.models.base import Seq2Seq, TrainingStates
+from transduce.models.base import TrainingStates
 from transduce.models.transformer.model import Transformer
 from transduce.training.loop import fit
 from transduce.training.run.events import (
@@ -168,7 +168,7 @@ def test_an_epoch_that_was_begun_keeps_its_batches_on_another_machine(
 def test_planted_nan_is_skipped_counted_and_named(tmp_path: Path) -> None:
     calls = iter(range(10**6))
 
-    def poisoned(model: Seq2Seq, src: Tensor, tgt_in: Tensor, layout: None) -> TrainingStates:
+    def poisoned(model: Transformer, src: Tensor, tgt_in: Tensor, layout: None) -> TrainingStates:
         bad = model.training and next(calls) in (12, 14)
         return scaled(PLAIN(model, src, tgt_in, layout), math.nan if bad else 1.0)
 
@@ -192,7 +192,7 @@ def test_many_skips_in_a_row_roll_back_and_continue_with_other_data(
     calls = iter(range(10**6))
     spoilt: list[Tensor] = []
 
-    def spoiling(model: Seq2Seq, src: Tensor, tgt_in: Tensor, layout: None) -> TrainingStates:
+    def spoiling(model: Transformer, src: Tensor, tgt_in: Tensor, layout: None) -> TrainingStates:
         call = next(calls) if model.training else None
         if call == 22:
             spoilt.extend(tensor.clone() for tensor in model.state_dict().values())
@@ -212,7 +212,7 @@ def test_many_skips_in_a_row_roll_back_and_continue_with_other_data(
 
 
 def test_a_run_that_keeps_diverging_gives_up_and_names_the_batch(tmp_path: Path) -> None:
-    def poisoned(model: Seq2Seq, src: Tensor, tgt_in: Tensor, layout: None) -> TrainingStates:
+    def poisoned(model: Transformer, src: Tensor, tgt_in: Tensor, layout: None) -> TrainingStates:
         return scaled(PLAIN(model, src, tgt_in, layout), math.nan if model.training else 1.0)
 
     with (
@@ -223,7 +223,7 @@ def test_a_run_that_keeps_diverging_gives_up_and_names_the_batch(tmp_path: Path)
 
 
 def test_a_lowered_memory_limit_is_reported_and_kept(tmp_path: Path) -> None:
-    def limited(model: Seq2Seq, src: Tensor, tgt_in: Tensor, layout: None) -> TrainingStates:
+    def limited(model: Transformer, src: Tensor, tgt_in: Tensor, layout: None) -> TrainingStates:
         if model.training and max(src.numel(), tgt_in.numel()) > 40:
             raise torch.OutOfMemoryError("CUDA out of memory.")
         return PLAIN(model, src, tgt_in, layout)
@@ -264,7 +264,7 @@ def test_checkpoints_are_reported_when_they_are_complete(tmp_path: Path) -> None
 def test_a_dev_loss_of_nan_is_the_worst(tmp_path: Path) -> None:
     scorings = iter(range(10**6))
 
-    def poisoned(model: Seq2Seq, src: Tensor, tgt_in: Tensor, layout: None) -> TrainingStates:
+    def poisoned(model: Transformer, src: Tensor, tgt_in: Tensor, layout: None) -> TrainingStates:
         bad = not model.training and next(scorings) < 3
         return scaled(PLAIN(model, src, tgt_in, layout), math.nan if bad else 1.0)
 
@@ -282,7 +282,7 @@ def test_a_dev_loss_of_nan_is_the_worst(tmp_path: Path) -> None:
 def test_a_last_step_that_is_skipped_loses_nothing_of_those_before(tmp_path: Path) -> None:
     calls = iter(range(10**6))
 
-    def poisoned(model: Seq2Seq, src: Tensor, tgt_in: Tensor, layout: None) -> TrainingStates:
+    def poisoned(model: Transformer, src: Tensor, tgt_in: Tensor, layout: None) -> TrainingStates:
         bad = model.training and next(calls) == 36
         return scaled(PLAIN(model, src, tgt_in, layout), math.nan if bad else 1.0)
 

@@ -123,7 +123,7 @@ def memory_for(tokens: int) -> Iterator[list[int]]:
     """Have a forward pass fail if its batch is too large, perhaps after smaller ones succeeded."""
     seen = []
 
-    def limited(model: Seq2Seq, src: Tensor, tgt_in: Tensor, layout: None) -> TrainingStates:
+    def limited(model: Transformer, src: Tensor, tgt_in: Tensor, layout: None) -> TrainingStates:
         seen.append(max(src.numel(), tgt_in.numel()))
         if seen[-1] > tokens:
             raise torch.OutOfMemoryError("CUDA out of memory.")
@@ -170,7 +170,7 @@ def test_a_step_that_is_not_finite_changes_nothing(poison: float) -> None:
     before = {name: tensor.clone() for name, tensor in made.model.state_dict().items()}
     plain = Transformer.training_states
 
-    def poisoned(model: Seq2Seq, src: Tensor, tgt_in: Tensor, layout: None) -> TrainingStates:
+    def poisoned(model: Transformer, src: Tensor, tgt_in: Tensor, layout: None) -> TrainingStates:
         return scaled(plain(model, src, tgt_in, layout), poison)
 
     with patch.object(Transformer, "training_states", poisoned):

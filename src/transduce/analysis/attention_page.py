@@ -1,5 +1,7 @@
 """All attention heads of all layers on one HTML page: links between words and heat maps.
 
+Where a model has no self-attention, the page shows only how the translation attends to the source.
+
 The page is one file that loads nothing. Its content security policy allows only its own script and
 style, by their digests, and images that it makes itself.
 """

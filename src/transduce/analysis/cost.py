@@ -4,6 +4,7 @@ The model is built from torch's fake tensors, which have shapes but no data. tor
 operations of a forward pass over one pair of sentences, and what it keeps for the backward pass.
 """
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass
 
@@ -22,6 +23,7 @@ from transduce.config.schema import ModelConfig
 from transduce.models.base import Seq2Seq
 from transduce.models.build import assemble
 from transduce.nn.add_norm import AddNorm
+from transduce.nn.mixture import MixtureOfExperts
 from transduce.text.special_ids import EOS_ID
 
 
@@ -41,6 +43,7 @@ class Cost:
 
     parts: list[Part]  # those of depth 0 add up to the whole
     parameters: int
+    used_parameters: int  # by one token; fewer where it uses some of several experts
     operations_per_token: float
     activation_bytes_per_token: float
     cache: "CacheCost"
@@ -81,6 +84,7 @@ def _measured(config: ModelConfig, length: int) -> Cost:
     return Cost(
         parts=list(_parts(model, operations)),
         parameters=_size(model),
+        used_parameters=_size(model) - _idle_parameters(model),
         operations_per_token=operations[type(model).__name__],
         activation_bytes_per_token=_saved_bytes(model, ids) / length,
         cache=_cache_cost(model),
@@ -89,9 +93,29 @@ def _measured(config: ModelConfig, length: int) -> Cost:
 
 def _operations(model: Seq2Seq, ids: Tensor) -> dict[str, int]:
     """Count operations by module, without fused attention, which torch does not count on a CPU."""
-    with sdpa_kernel(SDPBackend.MATH), FlopCounterMode(display=False) as counter:
+    uncounted = {
+        torch.ops.aten.mkldnn_rnn_layer: _recurrent_operations,
+        torch.ops.transduce.expert_linear: _expert_operations,
+    }
+    counting = FlopCounterMode(display=False, custom_mapping=uncounted)
+    # In training, experts also compute slots that no token has.
+    model.eval().requires_grad_(False)
+    with sdpa_kernel(SDPBackend.MATH), torch.no_grad(), counting as counter:
         model(ids, ids)
+    model.train().requires_grad_(True)
     return {name: sum(counts.values()) for name, counts in counter.get_flop_counts().items()}
+
+
+def _recurrent_operations(
+    x: list[int], from_input: list[int], from_state: list[int], *_: object, **__: object
+) -> int:
+    """Count the products of a layer of an LSTM, from the shapes of its input and its weights."""
+    return 2 * math.prod(x[:-1]) * (math.prod(from_input) + math.prod(from_state))
+
+
+def _expert_operations(rows: list[int], matrices: list[int], *_: object, **__: object) -> int:
+    """Count the products of tokens with the matrices of their experts, one matrix a row."""
+    return 2 * rows[0] * matrices[1] * matrices[2]
 
 
 def _parts(model: Seq2Seq, operations: dict[str, float]) -> Iterator[Part]:
@@ -132,6 +156,11 @@ def _layer_parts(path: str, layers: nn.ModuleList, operations: dict[str, float])
 
 def _size(module: nn.Module) -> int:
     return sum(parameter.numel() for parameter in module.parameters())
+
+
+def _idle_parameters(model: nn.Module) -> int:
+    mixtures = (module for module in model.modules() if isinstance(module, MixtureOfExperts))
+    return sum(mixture.idle_parameters for mixture in mixtures)
 
 
 def _saved_bytes(model: Seq2Seq, ids: Tensor) -> int:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from transduce.analysis.pictures import available as available
 from transduce.analysis.pictures import save_picture
-from transduce.errors import InputError
+from transduce.errors import InputError, how_to_install
 from transduce.training.run.events import Event, Scored, Stepped
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ _TRAINING, _DEV, _OTHER = "#3b6fb6", "#d1495b", "#666666"
 def draw_curves(events: Sequence[Event], path: Path) -> None:
     """Draw the events of a run as a picture, which replaces an older one once it is complete."""
     if not available():
-        raise InputError("matplotlib is not installed: pip install 'transduce[plot]'")
+        raise InputError(f"matplotlib is not installed: {how_to_install('plot')}")
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10, 6.4), dpi=150, layout="constrained")
@@ -101,10 +101,11 @@ def _draw_losses(panel: "Axes", steps: list[Stepped], scores: list[Scored]) -> N
 
 
 def _draw_metric(panel: "Axes", scores: list[Scored]) -> None:
-    """Draw the score by the task's metric; after a change of metric, only the last one."""
+    """Draw the score by the task's metric; after a change of metric or signature, the last one."""
     last = next(score for score in reversed(scores) if score.score is not None)
     set_title(panel, f"development {last.metric}")
-    same = [s for s in scores if s.metric == last.metric and s.score is not None]
+    kind = (last.metric, last.signature)
+    same = [s for s in scores if (s.metric, s.signature) == kind and s.score is not None]
     scored, values = _line(same, [score.score or 0 for score in same])
     _plot(panel, scored, values, _DEV)
     best = _best(same)

@@ -1,13 +1,15 @@
 """Pictures of matplotlib: the format by the file's suffix, and fonts that have the characters."""
 
 import importlib.util
+import logging
 import unicodedata
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from transduce.errors import InputError
+from transduce.errors import InputError, how_to_install
 from transduce.files.atomic import atomic_file
 from transduce.files.errors import reporting_write_errors
 
@@ -37,7 +39,7 @@ def check_picture(path: Path) -> str:
     if form not in BACKENDS:
         raise InputError(f"{path} is not a picture: its name must end in .png, .svg or .pdf")
     if not available():
-        raise InputError("matplotlib is not installed: pip install 'transduce[plot]'")
+        raise InputError(f"matplotlib is not installed: {how_to_install('plot')}")
     return form
 
 
@@ -45,9 +47,22 @@ def save_picture(figure: "Figure", path: Path) -> None:
     """Write a figure to a file in the format of its suffix; the file is replaced atomically."""
     form = check_picture(path)
     dates = {"png": {}, "svg": {"Date": None}, "pdf": {"CreationDate": None}}[form]
-    with reporting_write_errors(path), atomic_file(path) as temporary, warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message="Glyph .* missing")  # shown as a box
+    with reporting_write_errors(path), atomic_file(path) as temporary, _without_font_notes():
         figure.savefig(temporary, format=form, backend=BACKENDS[form], metadata=dates)
+
+
+@contextmanager
+def _without_font_notes() -> Iterator[None]:
+    """Silence what matplotlib says of fonts: a character that none has is shown as a box."""
+    logger = logging.getLogger("matplotlib.font_manager")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Glyph .* missing")
+            yield
+    finally:
+        logger.setLevel(level)
 
 
 def fonts_for(texts: Iterable[str]) -> tuple[list[str], str]:
@@ -55,6 +70,11 @@ def fonts_for(texts: Iterable[str]) -> tuple[list[str], str]:
 
     The default font is the first: matplotlib takes each character from the first font that has it.
     """
+    with _without_font_notes():
+        return _fonts_for(texts)
+
+
+def _fonts_for(texts: Iterable[str]) -> tuple[list[str], str]:
     fonts = [DEFAULT_FONT]
     needed = {character for text in texts for character in text if not character.isspace()}
     lacking = needed - _covered(DEFAULT_FONT, needed)

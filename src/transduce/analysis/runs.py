@@ -31,6 +31,7 @@ class Measure:
     dev_set: str | None = None  # a digest of its text
     vocabulary: str | None = None  # a digest of the tokenizer: losses are per token
     sentences: int | None = None  # of the development set, translated for the metric
+    loss_pairs: int | None = None  # a sample of it, for the dev loss; None: all of it
 
 
 @dataclass(frozen=True)
@@ -253,6 +254,7 @@ def _measure(origin: dict[str, Any], settings: dict[str, Any]) -> Measure:
         dev_set=origin.get("dev_set") or _dev_digests(digests, settings.get("data", {})),
         vocabulary=vocabulary or (None if size is None else f"{size} entries"),
         sentences=settings.get("run", {}).get("score_sentences"),
+        loss_pairs=origin.get("loss_pairs"),
     )
 
 

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
-from transduce.errors import InputError
+from transduce.errors import InputError, how_to_install
 from transduce.files.errors import reporting_write_errors
 from transduce.training.run.events import Event, Scored, Stepped
 
@@ -26,7 +26,7 @@ class EventFiles(AbstractContextManager["EventFiles"]):
     def __init__(self, folder: Path, step: int) -> None:
         """Start a file for a session that resumes after `step`; later points are discarded."""
         if not available():
-            raise InputError("TensorBoard is not installed: pip install 'transduce[plot]'")
+            raise InputError(f"TensorBoard is not installed: {how_to_install('plot')}")
         from tensorboard.compat.proto import event_pb2  # type: ignore[import-untyped]
         from tensorboard.summary.writer.record_writer import (  # type: ignore[import-untyped]
             RecordWriter,

@@ -7,6 +7,7 @@ computes with when it runs.
 import io
 import logging
 import os
+import signal
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,9 +16,11 @@ from typing import Annotated, NoReturn
 import typer
 
 import transduce
+from transduce.cli.analysis.complexity import complexity
 from transduce.cli.attention import attention
 from transduce.cli.data.check import check_corpus
 from transduce.cli.data.demo import write_demo
+from transduce.cli.data.generate import generate_task
 from transduce.cli.data.public import get_corpus, list_corpora
 from transduce.cli.demo import demo
 from transduce.cli.describe import describe
@@ -27,7 +30,8 @@ from transduce.cli.presets import presets
 from transduce.cli.runs import list_runs
 from transduce.cli.score import score
 from transduce.cli.serve import serve
-from transduce.cli.terminal.parsing import StrictTyper
+from transduce.cli.terminal.parsing import StrictTyper, explain
+from transduce.cli.terminal.text_output import drop_unwritable_output
 from transduce.cli.train import train
 from transduce.cli.translate import translate
 from transduce.errors import InputError, TransduceError
@@ -48,12 +52,14 @@ app.command()(serve)
 app.command("export")(export_model)
 app.command("import")(import_model)
 app.command()(describe)
+app.command()(complexity)
 app.command()(presets)
 data = StrictTyper(rich_markup_mode=None)
 data.command("check")(check_corpus)
 data.command("list")(list_corpora)
 data.command("get")(get_corpus)
 data.command("demo")(write_demo)
+data.command("generate")(generate_task)
 app.add_typer(data, name="data")
 
 
@@ -75,13 +81,16 @@ def root(
 
 @data.callback(invoke_without_command=True)
 def data_help(context: typer.Context) -> None:
-    """Check corpora, download public ones, or write the built-in one."""
+    """Check corpora, download public ones, write the built-in one, or generate tasks."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
 
 def main() -> None:
-    """Run the command line. A user's mistake is one line on standard error and exit code 2."""
+    """Run the command line. A user's mistake is one line on standard error and exit code 2.
+
+    If a reader of the output, such as `head`, has had enough, the command ends without a word.
+    """
     # Waiting OpenMP threads sleep. By default they spin, which takes time from other processes and
     # from each other. This must be set before torch is loaded.
     os.environ.setdefault("OMP_WAIT_POLICY", "passive")  # noqa: TID251
@@ -92,10 +101,10 @@ def main() -> None:
             )  # so that a terminal without ε still gets the table
     arguments, debug = _without_debug(sys.argv[1:])
     try:
-        with _printing_the_log():
+        with _ending_quietly_at_closed_pipes(), _printing_the_log():
             code = app(arguments, standalone_mode=False, prog_name="transduce")
-        if sys.stdout is not None:  # None if it was closed
-            sys.stdout.flush()
+            if sys.stdout is not None:  # None if it was closed
+                sys.stdout.flush()
     except OSError as fault:
         if debug:
             raise
@@ -112,11 +121,27 @@ def main() -> None:
     sys.exit(code)
 
 
+@contextmanager
+def _ending_quietly_at_closed_pipes() -> Iterator[None]:
+    """End as a program does that a closed pipe stops: with the code that a shell gives it."""
+    try:
+        yield
+    except (BrokenPipeError, SystemExit) as end:
+        # typer and rich end the process with a code of their own if the reader is gone.
+        if not any(isinstance(cause, BrokenPipeError) for cause in (end, end.__context__)):
+            raise
+        drop_unwritable_output()
+        sys.exit(128 + signal.SIGPIPE)
+
+
 class _LogLines(logging.Handler):
     """Prints what the package logs as plain lines on standard error."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        typer.echo(record.getMessage(), err=True)
+        try:
+            typer.echo(record.getMessage(), err=True)
+        except BrokenPipeError:
+            drop_unwritable_output()
 
 
 @contextmanager
@@ -139,6 +164,9 @@ def _without_debug(arguments: list[str]) -> tuple[list[str], bool]:
 
 
 def _fail(mistake: TransduceError | typer.TyperException) -> NoReturn:
-    message = str(mistake) if isinstance(mistake, TransduceError) else mistake.format_message()
-    typer.echo(f"transduce: {' '.join(message.split())}", err=True)
+    message = str(mistake) if isinstance(mistake, TransduceError) else explain(mistake)
+    try:
+        typer.echo(f"transduce: {' '.join(message.split())}", err=True)
+    except BrokenPipeError:
+        drop_unwritable_output()
     sys.exit(2)

@@ -39,16 +39,12 @@ def demo(
     ] = False,
 ) -> None:
     """Train a small English-German Transformer on a built-in corpus, and try it."""
+    from transduce.models.model_files import trained_so_far
+
     steps, model = (QUICK_STEPS, out / "quick") if quick else (STEPS, out / "model")
-    typer.echo(
-        f"1. generates {TRAIN:,} English sentences with German translations, from a\n"
-        "   built-in grammar\n"
-        f"2. trains a small Transformer on them for {steps:,} steps, and shows how it learns\n"
-        f"3. scores it on {TEST} sentences that it has never seen\n"
-        "4. draws its attention, and translates what you type\n"
-        f"Everything is written to {out}. Ctrl-C stops; the same command resumes.\n"
-    )
-    began = time.monotonic()
+    done, seconds = (0, 0.0) if fresh else trained_so_far(model)
+    _introduce(out, model, done=done, steps=steps)
+    began = time.monotonic() - (seconds if done < steps else 0)
     try:
         with _phase("text"):
             test = write_text(out / "text", train=TRAIN, dev=DEV, test=TEST)
@@ -58,12 +54,33 @@ def demo(
             translator = _score(model, test)
         with _phase("pictures"):
             _draw(translator, next(filter(str.strip, texts or []), EXAMPLE), out.resolve())
-        typer.echo(f"[total: {time.monotonic() - began:.0f} s]\n")
+        earlier = f", with {seconds:.0f} s of training before" if 0 < done < steps else ""
+        typer.echo(f"[total: {time.monotonic() - began:.0f} s{earlier}]\n")
         _try(translator, texts or [])
     except KeyboardInterrupt:
         typer.echo("\nStopped. The same command resumes from here.", err=True)
         raise typer.Exit(130) from None
     _print_next_commands(model, out)
+
+
+def _introduce(out: Path, model: Path, *, done: int, steps: int) -> None:
+    """Say what the demo will do, or where an earlier one stands."""
+    if done >= steps:
+        typer.echo(f"The model in {model} is trained already; --fresh starts over.\n")
+        return
+    if done:
+        typer.echo(
+            f"Resuming the demo in {out} after {done:,} of {steps:,} steps; --fresh starts over.\n"
+        )
+        return
+    typer.echo(
+        f"1. generates {TRAIN:,} English sentences with German translations, from a\n"
+        "   built-in grammar\n"
+        f"2. trains a small Transformer on them for {steps:,} steps, and shows how it learns\n"
+        f"3. scores it on {TEST} sentences that it has never seen\n"
+        "4. draws its attention, and translates what you type\n"
+        f"Everything is written to {out}. Ctrl-C stops; the same command resumes.\n"
+    )
 
 
 @contextmanager
@@ -128,6 +145,7 @@ def _draw(translator: "Translator", text: str, out: Path) -> None:
     """Write the attention page of one sentence, and a picture if matplotlib is installed."""
     from transduce.analysis.curves import available
     from transduce.cli.attention import draw_heads, write_page
+    from transduce.errors import how_to_install
     from transduce.translation.options import Options
 
     [shown] = translator.translate([text], Options(attention=True))
@@ -136,7 +154,7 @@ def _draw(translator: "Translator", text: str, out: Path) -> None:
     if available():
         draw_heads(shown, out / "attention.png")
     else:
-        typer.echo("pip install 'transduce[plot]' for attention.png")
+        typer.echo(f"for attention.png: {how_to_install('plot')}")
 
 
 def _try(translator: "Translator", texts: list[str]) -> None:

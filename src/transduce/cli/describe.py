@@ -9,6 +9,8 @@ import typer
 from transduce.cli.terminal.completion import complete_preset
 from transduce.cli.terminal.options import SetOption
 
+LENGTH = 32
+
 if TYPE_CHECKING:
     from rich.table import Table
 
@@ -27,9 +29,14 @@ def describe(
     ],
     changes: SetOption = None,
     length: Annotated[
-        int,
-        typer.Option("--length", min=1, max=100_000, help="Tokens of source and of target."),
-    ] = 32,
+        int | None,
+        typer.Option(
+            "--length",
+            min=1,
+            max=100_000,
+            help="Tokens of source and of target, by default 32, or fewer if MODEL reads fewer.",
+        ),
+    ] = None,
     as_yaml: Annotated[
         bool,
         typer.Option("--yaml", help="Print every setting with its description, to save and edit."),
@@ -51,6 +58,8 @@ def describe(
     from transduce.analysis.cost import cost_of
     from transduce.config.presets import preset_named
 
+    if length is None:
+        length = min(LENGTH, config.model.max_length or LENGTH)
     cost = cost_of(config.model, length=length)
     base = preset_named("base").with_changes({"model": {"max_positions": max(length, 1024)}})
     base_cost = cost_of(base.model, length=length)
@@ -102,6 +111,8 @@ def _table(cost: "Cost", base_cost: "Cost") -> "Table":
         table.add_row(name, *_cells(part.parameters, part.operations_per_token))
     table.add_section()
     table.add_row("total", *_cells(cost.parameters, cost.operations_per_token))
+    if cost.used_parameters != cost.parameters:
+        table.add_row("used by each token", *_cells(cost.used_parameters, 0))
     table.add_row(
         "difference from base",
         *_cells(

@@ -60,7 +60,8 @@ AgainstOption = Annotated[
 LangOption = Annotated[
     str | None,
     typer.Option(
-        metavar="CODE", help="Target language: chooses the tokenizer; for BLEU as in the paper."
+        metavar="CODE",
+        help="Target language, by default MODEL's: for the tokenizer and BLEU as in the paper.",
     ),
 ]
 TokenizeOption = Annotated[

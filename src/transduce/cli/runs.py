@@ -85,7 +85,15 @@ def _leaves(tree: dict[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
         if isinstance(value, dict) and value:
             yield from _leaves(value, f"{above}{name}.")
         else:
-            yield f"{above}{name}", _printable(str(value))
+            yield f"{above}{name}", _in_plain_words(value)
+
+
+def _in_plain_words(value: Any) -> str:
+    from transduce.config.schema import NO_LIMIT
+
+    if value is None or value == NO_LIMIT:
+        return "none"
+    return _printable(str(value))
 
 
 def _flat(run: "Run") -> Settings | None:
@@ -164,6 +172,8 @@ def _remarks(groups: "Sequence[RunGroup]") -> Iterator[str]:
         yield f"{' and '.join(names)} of other numbers of sentences (run.score_sentences) differ"
     if len({run.measure.vocabulary for run in runs if run.score}) > 1:
         yield "dev losses are per token: they cannot be compared between different vocabularies"
+    if len({run.measure.loss_pairs for run in runs if run.score}) > 1:
+        yield "dev losses of samples of the development set differ from those of all of it"
 
 
 def _remarks_on_groups(groups: "Sequence[RunGroup]") -> Iterator[str]:
@@ -205,18 +215,18 @@ def _settings(runs: "Sequence[Run]", names: Sequence[str], console: "Console") -
 
 
 def _settings_in_words(runs: "Sequence[Run]", names: Sequence[str]) -> "Table":
-    """Show the most common values once, and for each run those that differ from them."""
+    """Show the most common values first, and for each run those that differ from them."""
     known = [settings for settings in map(_flat, runs) if settings is not None]
     usual = {
         name: Counter(settings.get(name, "") for settings in known).most_common(1)[0][0]
         for name in names
     }
     table = _table(["run", "settings that differ"])
+    table.add_row("most runs", _in_words(usual))
     for run in runs:
         own = _flat(run) or {}
         words = _in_words({n: own[n] for n in names if n in own and own[n] != usual[n]})
-        table.add_row(_printable(run.name), "?" if run.settings is None else words)
-    table.add_row("(otherwise)", _in_words(usual))
+        table.add_row(_printable(run.name), "?" if run.settings is None else words or "the same")
     return table
 
 

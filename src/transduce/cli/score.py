@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transduce.cli.terminal.options import DeviceOption, FieldsOption, ModelArgument
+from transduce.errors import counted
 
 if TYPE_CHECKING:
     from transduce.translation.scorer import PairScore
@@ -49,7 +50,7 @@ def score(
                 sentences + 1,
             )
     typer.echo(
-        f"perplexity {perplexity(total, tokens):,.4f} of {tokens:,} tokens "
+        f"perplexity {perplexity(total, tokens):,.4f} of {counted(tokens, 'token')} "
         f"in {sentences:,} translations, EOS included",
         err=True,
     )

@@ -100,11 +100,11 @@ def serve(
 def _check_installed() -> None:
     from importlib import util
 
-    from transduce.errors import InputError
+    from transduce.errors import InputError, how_to_install
 
     for name in ("fastapi", "uvicorn", "prometheus_client", "python_multipart"):
         if util.find_spec(name) is None:
-            raise InputError(f"serving needs {name}: pip install 'transduce[serve]'")
+            raise InputError(f"serving needs {name}: {how_to_install('serve')}")
 
 
 def _check_batching(max_batch: int, wait_ms: float) -> None:

@@ -57,7 +57,13 @@ PresetOption = Annotated[
 InitOption = Annotated[
     Path | None, typer.Option(metavar="MODEL", help="Model folder to fine-tune.")
 ]
-MinutesOption = Annotated[float | None, typer.Option(help="Maximum minutes of training.")]
+MinutesOption = Annotated[
+    float | None,
+    typer.Option(
+        help="Maximum minutes of training, with its scores; preparing the text before and choosing "
+        "the weights after it take more."
+    ),
+]
 StepsOption = Annotated[int | None, typer.Option(help="Maximum steps.")]
 EpochsOption = Annotated[float | None, typer.Option(help="Maximum epochs.")]
 DeviceOption = Annotated[

@@ -3,6 +3,7 @@
 import json
 import math
 import sys
+import time
 from dataclasses import asdict, dataclass, replace
 from itertools import repeat
 from pathlib import Path
@@ -18,6 +19,7 @@ from transduce.cli.terminal.options import (
     ModelArgument,
     PrecisionOption,
 )
+from transduce.errors import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -146,10 +148,21 @@ def translate(
     if window is None and lines.is_interactive:
         window = 1
     work = _Work(translator, lines, options, prefixes, window, jsonl=jsonl, n_best=n_best)
+    began = time.monotonic()
     if out is None or total is None or (out.exists() and not out.is_file()):
-        work.write(out, total=total)
+        translated = work.write(out, total=total)
     else:
-        work.write_or_continue(out, total, precision=precision, engine=engine)
+        translated = work.write_or_continue(out, total, precision=precision)
+    if out is not None:
+        _say_written(out, translated, total, seconds=time.monotonic() - began)
+
+
+def _say_written(out: Path, translated: int, total: int | None, *, seconds: float) -> None:
+    from transduce.cli.terminal.train_display import duration
+
+    lines = counted(translated if total is None else total, "line")
+    now = "" if total in (None, translated) else f", {translated:,} of them now,"
+    typer.echo(f"wrote {out}: {lines}{now} in {duration(seconds)}", err=True)
 
 
 @dataclass(frozen=True)
@@ -198,7 +211,8 @@ def _check_input(lines: "TextInput", prefixes: _Prefixes) -> int:
         count = sum(1 for _ in read_lines(prefixes.path))
         if count != total:
             raise InputError(
-                f"{prefixes.path} has {count:,} lines but there are {total:,} to translate: "
+                f"{prefixes.path} has {counted(count, 'line')} "
+                f"but there are {total:,} to translate: "
                 "give a prefix for every line, or an empty line"
             )
     return total
@@ -237,18 +251,22 @@ class _Work:
     jsonl: bool
     n_best: int | None
 
-    def write(self, out: Path | None, *, total: int | None) -> None:
-        """Write to standard output, or to a file that is complete or absent."""
+    def write(self, out: Path | None, *, total: int | None) -> int:
+        """Write to standard output, or to a file that is complete or absent; count the lines."""
+        from transduce.cli.terminal.notes import Notes
         from transduce.cli.terminal.text_output import text_output
 
         prints_on_terminal = out is None and sys.stdout and sys.stdout.isatty()
-        with text_output(out) as write:
+        notes, done = Notes(self.translator, self.lines, jsonl=self.jsonl), 0
+        with text_output(out) as write, notes.counting():
             for number, translation in self._translations(
                 total=None if prints_on_terminal else total
             ):
                 for line in self._formatted(number, translation):
                     write(line)
-                self._note(number, translation)
+                notes.add(number, translation)
+                done += 1
+        return done
 
     def write_or_continue(
         self,
@@ -256,30 +274,37 @@ class _Work:
         total: int,
         *,
         precision: str,
-        engine: str | None,
-    ) -> None:
-        """Write to a file, or continue what a command that was stopped has left of it."""
+    ) -> int:
+        """Write to a file, or continue what a command that was stopped has left of it.
+
+        Return the number of lines that were translated now.
+        """
+        from transduce.cli.terminal.notes import Notes
         from transduce.files.resumable import resumable_file
 
         window = self.window or (WINDOW_OF_FILE if self.translator.device.type == "cpu" else None)
         work = replace(self, window=window)
-        made_from = work.made_from() | {"precision": precision, "engine": engine}
+        made_from = work.made_from() | {"precision": precision}
         with resumable_file(out, made_from, may_change=MAY_CHANGE) as file:
             start = work.continue_from(file, out, total)
             done = start
+            notes = Notes(self.translator, self.lines, jsonl=self.jsonl)
             try:
-                for number, translation in work._translations(total=total, start=start):
-                    file.write(work._formatted(number, translation))
-                    done = number + 1
-                    work._note(number, translation)
+                with notes.counting():
+                    for number, translation in work._translations(total=total, start=start):
+                        file.write(work._formatted(number, translation))
+                        done = number + 1
+                        notes.add(number, translation)
             except KeyboardInterrupt:
                 if done:
                     typer.echo(
-                        f"{done:,} of {total:,} lines are in {out}.partial: the same command goes "
+                        f"{done:,} of {counted(total, 'line is', 'lines are')} "
+                        f"in {out}.partial: the same command goes "
                         "on from there",
                         err=True,
                     )
                 raise
+        return done - start
 
     def made_from(self) -> dict[str, Any]:
         """Describe everything that decides what is written."""
@@ -296,6 +321,8 @@ class _Work:
             "formats": [path.suffix.lower() for path in self.lines.files],
             "fields": self.lines.fields,
             "prefix": prefix,
+            # `engine` was the option as it was given, which may be none or auto.
+            "the engine": self.translator.engine_name,
             "device": self.translator.device.type,
             "window": self.window,
             "jsonl": self.jsonl,
@@ -320,7 +347,8 @@ class _Work:
         file.keep(start, record_of)
         if start:
             typer.echo(
-                f"{start:,} of {total:,} lines were translated before: going on from there",
+                f"{start:,} of {counted(total, 'line was', 'lines were')} "
+                "translated before: going on from there",
                 err=True,
             )
         return start
@@ -337,11 +365,6 @@ class _Work:
 
     def _formatted(self, number: int, translation: "Translation") -> "Iterator[str]":
         return _lines(number, translation, jsonl=self.jsonl, n_best=self.n_best is not None)
-
-    def _note(self, number: int, translation: "Translation") -> None:
-        # The progress bar prints above itself what goes to sys.stderr; typer.echo goes around it.
-        if translation.note and sys.stderr is not None:
-            sys.stderr.write(f"{self.lines.location(number)}: {translation.note}\n")
 
 
 def _line_number(number: int, _line: bytes) -> int:

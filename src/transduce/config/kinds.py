@@ -20,7 +20,14 @@ if TYPE_CHECKING:
 
 DEFAULT_KIND = "transformer"
 ENTRY_POINTS = "transduce.models"
-_OWN = {"transformer": "transduce.models.transformer"}
+_OWN = {
+    "transformer": "transduce.models.transformer",
+    "conv_s2s": "transduce.models.conv_s2s",
+    "bytenet": "transduce.models.bytenet",
+    "rnn": "transduce.models.rnn",
+    "neural_gpu": "transduce.models.neural_gpu",
+    "memory_network": "transduce.models.memory_network",
+}
 """The kinds of this package, each in a module with a `KIND`."""
 
 

@@ -11,6 +11,30 @@ RENAMED_VALUES = {("run", "choose_by", "bleu"): "metric"}
 """The new values of settings, by their section, name and old value."""
 
 
+OTHER_NAMES = {
+    **dict.fromkeys(("lr", "max_lr", "peak_lr"), "training.learning_rate"),
+    **dict.fromkeys(("warmup", "warm_up", "num_warmup_steps"), "training.warmup_steps"),
+    **dict.fromkeys(("label_smoothing", "smoothing", "epsilon_ls"), "training.eps_ls"),
+    **dict.fromkeys(("beta1", "adam_beta1"), "training.beta_1"),
+    **dict.fromkeys(("beta2", "adam_beta2"), "training.beta_2"),
+    **dict.fromkeys(("eps", "adam_eps", "adam_epsilon"), "training.epsilon"),
+    **dict.fromkeys(("clip", "grad_clip", "max_grad_norm"), "training.clip_norm"),
+    **dict.fromkeys(("batch_size", "max_tokens", "tokens"), "training.batch_tokens"),
+    **dict.fromkeys(("max_steps", "num_steps", "max_updates"), "training.steps"),
+    **dict.fromkeys(("max_epochs", "num_epochs"), "training.epochs"),
+    **dict.fromkeys(("dropout", "p_dropout"), "model.p_drop"),
+    **dict.fromkeys(("heads", "n_heads", "num_heads", "attention_heads"), "model.h"),
+    **dict.fromkeys(("layers", "num_layers", "depth"), "model.n_layers"),
+    **dict.fromkeys(("hidden_size", "hidden", "embed_dim", "width"), "model.d_model"),
+    **dict.fromkeys(("ffn_dim", "ff_dim", "dim_feedforward"), "model.d_ff"),
+    **dict.fromkeys(("vocab", "vocabulary"), "model.vocab_size"),
+    **dict.fromkeys(("max_length", "max_len"), "model.max_positions"),
+    **dict.fromkeys(("fp16", "bf16", "dtype", "amp"), "run.precision"),
+    **dict.fromkeys(("ema",), "run.ema_decay"),
+}
+"""What other toolkits call settings, by the last part of the name: for hints only."""
+
+
 def with_current_names(tree: Any) -> Any:
     """Return settings under the names and with the values of this version.
 

@@ -7,7 +7,7 @@ remembers which were given, so a copy with changes computes the others again.
 """
 
 import reprlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -23,7 +23,8 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 
 from transduce.config.kinds import DEFAULT_KIND, find_kind, kind_names
-from transduce.config.renamed import with_current_names
+from transduce.config.renamed import OTHER_NAMES, with_current_names
+from transduce.config.rules import broken_rule
 from transduce.errors import ConfigError, did_you_mean
 
 Tree = dict[str, Any]
@@ -93,6 +94,10 @@ class ModelConfig(Section):
         """The longest source or target in tokens, EOS included; None: no limit."""
         return None
 
+    def fitted_to(self, vocabulary: Sequence[str]) -> Tree:
+        """Return the settings that follow from a vocabulary, given as the texts of its entries."""
+        return {"vocab_size": len(vocabulary)}
+
     def reference_warmup(self) -> int:
         """Return the warm-up whose peak in §5.3 suits this model, however long its own is."""
         return 4_000
@@ -119,7 +124,8 @@ class DataConfig(Section):
 
     task: str = Field(
         default="translation",
-        description="what the model is for: translation, or an installed task",
+        description="what the model is for: translation; answers, where only one is right; or an "
+        "installed task",
     )
     src: Files = Field(
         default=(),
@@ -144,6 +150,11 @@ class DataConfig(Section):
     )
     held_out: Files = Field(
         default=(), description="texts whose sentences are never trained on, such as test sets"
+    )
+    held_out_by: Literal["sentence", "source"] = Field(
+        default="sentence",
+        description="drop training pairs with a held-out or development sentence on either side; "
+        "source: on the source side alone, where many share a target, such as answers of a word",
     )
     lines: Literal["auto", "sentences", "texts"] = Field(
         default="auto",
@@ -330,19 +341,42 @@ def _section_class(field: FieldInfo) -> type[Section]:
 
 def _complaints(invalid: ValidationError, model: type[ModelConfig]) -> Iterator[str]:
     for error in invalid.errors(include_url=False):
-        name = ".".join(str(part) for part in error["loc"])
+        name = ".".join(part for part in error["loc"] if isinstance(part, str))
         found = reprlib.repr(error["input"])
         match error["type"]:
             case "default_factory_not_called":
                 pass  # it follows from a setting that has its own complaint
             case "extra_forbidden":
-                known = [*Config.model_fields, *setting_names(model)]
-                yield f"unknown setting {name}{did_you_mean(name, known)}"
+                yield from _unknown(name, error["input"], setting_names(model))
             case "value_error":
                 yield str(error["ctx"]["error"])
             case "model_type":
                 section = name or "the settings"
                 yield f"{section} must be a mapping of names to values: found {found}"
             case _:
-                rule = error["msg"].replace("Input should be", "must be")
-                yield f"{name}={found}: {rule}"
+                yield f"{name}={found}: {broken_rule(error, description=_description(name, model))}"
+
+
+def _unknown(name: str, value: Any, known: list[str]) -> Iterator[str]:
+    """Say that a setting is unknown, or all settings of a section, and which may be meant."""
+    is_section = "." not in name and isinstance(value, dict) and value
+    if is_section and not did_you_mean(name, Config.model_fields):
+        for below in value:
+            yield from _unknown(f"{name}.{below}", None, known)
+        return
+    meant = OTHER_NAMES.get(name.rpartition(".")[2])
+    if meant in known:
+        hint = f" (did you mean {meant}?)"
+    else:
+        hint = did_you_mean(name, [*Config.model_fields, *known])
+    yield f"unknown setting {name}{hint or '; transduce describe PRESET --yaml lists all'}"
+
+
+def _description(name: str, model: type[ModelConfig]) -> str:
+    """Return what a setting means, or '' if there is none of this name."""
+    section, _, setting = name.partition(".")
+    if section not in Config.model_fields:
+        return ""
+    kind = model if section == "model" else _section_class(Config.model_fields[section])
+    field = kind.model_fields.get(setting)
+    return (field.description or "") if field else ""

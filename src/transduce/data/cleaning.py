@@ -8,7 +8,7 @@ import unicodedata
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import partial
 from hashlib import blake2b
 from itertools import chain, islice
 from statistics import median
@@ -17,13 +17,15 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.data.corpus import Pair
+from transduce.data.corpus import BrokenPair, Pair
 from transduce.text.punctuation import with_plain_punctuation
+from transduce.text.scripts import letters_by_script
 
 SAMPLE_PAIRS = 10_000
 BATCH_PAIRS = 10_000
 EXAMPLES = 3
 
+UNREADABLE = "unreadable"
 EMPTY = "empty"
 IDENTICAL = "source and target identical"
 LONG = "too long"
@@ -32,7 +34,7 @@ NO_LETTERS = "mostly no letters"
 SCRIPT = "wrong script"
 HELD_OUT = "in the held-out text"
 DUPLICATE = "duplicate"
-FILTERS = (EMPTY, IDENTICAL, LONG, RATIO, NO_LETTERS, SCRIPT, HELD_OUT, DUPLICATE)
+FILTERS = (UNREADABLE, EMPTY, IDENTICAL, LONG, RATIO, NO_LETTERS, SCRIPT, HELD_OUT, DUPLICATE)
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,7 @@ class CorpusProfile:
     @classmethod
     def measure(cls, sample: list[Pair]) -> Self:
         """Measure a sample; a script is a side's own if it has at least 1 % of the letters."""
+        sample = [pair for pair in sample if not isinstance(pair, BrokenPair)]
         ratios = [len(pair.tgt) / len(pair.src) for pair in sample if pair.src and pair.tgt]
         return cls(
             ratio=median(ratios) if ratios else 1.0,
@@ -147,10 +150,11 @@ def advice_on_dropped(dropped: Mapping[str, int]) -> str:
 class PairFilter:
     """All filters that judge a pair by itself: all but the one for duplicates."""
 
-    rules: Rules | None  # None: drop only held-out sentences
+    rules: Rules | None  # None: drop only held-out sentences and what cannot be read
     typical: CorpusProfile
     held_out: frozenset[int]
     is_plain: bool = False  # whether the model sees plain punctuation
+    by_source: bool = False  # targets may be in the held-out text
 
     @classmethod
     def fit(
@@ -160,24 +164,27 @@ class PairFilter:
         rules: Rules | None,
         held_out: Iterable[str] = (),
         is_plain: bool = False,
+        by_source: bool = False,
     ) -> Self:
         """Measure on a sample what is typical of the corpus."""
         hidden = frozenset(_digest(_as_seen(text, is_plain=is_plain)) for text in held_out)
-        return cls(rules, CorpusProfile.measure(sample), hidden, is_plain)
+        return cls(rules, CorpusProfile.measure(sample), hidden, is_plain, by_source)
 
     def faults(self, batch: list[Pair]) -> list[str | None]:
         """Return, for each pair, the name of the first filter that drops it, or None."""
         return [self._fault(pair) for pair in batch]
 
     def _fault(self, pair: Pair) -> str | None:
+        if isinstance(pair, BrokenPair):
+            return UNREADABLE
         fault = _fault(pair, self.rules, self.typical) if self.rules else None
-        if (
-            fault is None
-            and self.held_out
-            and not self.held_out.isdisjoint(map(_digest, self._as_seen(pair)))
-        ):
-            return HELD_OUT
-        return fault
+        return HELD_OUT if fault is None and self._is_held_out(pair) else fault
+
+    def _is_held_out(self, pair: Pair) -> bool:
+        if not self.held_out:
+            return False
+        sides = self._as_seen(pair)[:1] if self.by_source else self._as_seen(pair)
+        return not self.held_out.isdisjoint(map(_digest, sides))
 
     def digests(self, batch: list[Pair]) -> list[int]:
         """Digest each pair to a 64-bit number; duplicates have the same one."""
@@ -249,7 +256,7 @@ def _fault(pair: Pair, rules: Rules, typical: CorpusProfile) -> str | None:
 
 
 def _letter_fault(text: str, rules: Rules, scripts: frozenset[str]) -> str | None:
-    letters = _letters(text)
+    letters = letters_by_script(text)
     total = sum(letters.values())
     if total < rules.min_letters * (len(text) - text.count(" ")):
         return NO_LETTERS
@@ -260,32 +267,8 @@ def _letter_fault(text: str, rules: Rules, scripts: frozenset[str]) -> str | Non
 def _own_scripts(texts: Iterable[str]) -> frozenset[str]:
     letters: Counter[str] = Counter()
     for text in texts:
-        letters.update(_letters(text))
+        letters.update(letters_by_script(text))
     return frozenset(script for script, n in letters.items() if 100 * n >= letters.total())
-
-
-_NOT_ASCII_LETTERS = bytes(n for n in range(128) if not chr(n).isalpha())
-
-
-def _letters(text: str) -> dict[str, int]:
-    """Count letters by script."""
-    letters = {"LATIN": len(text.encode("ascii", "ignore").translate(None, _NOT_ASCII_LETTERS))}
-    if not text.isascii():
-        for character in text:
-            script = _script(character) if character > "\x7f" else None
-            if script is not None:
-                letters[script] = letters.get(script, 0) + 1
-    return letters
-
-
-@cache
-def _script(character: str) -> str | None:
-    """Return a letter's script: the first word of its Unicode name, or "" for accents."""
-    category = unicodedata.category(character)
-    if category[0] not in "LM":
-        return None
-    name = unicodedata.name(character, "").partition(" ")[0]
-    return "" if name in ("COMBINING", "MODIFIER", "") else name
 
 
 def _digest(text: str) -> int:

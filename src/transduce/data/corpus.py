@@ -14,12 +14,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal, NamedTuple
 
+from transduce.data.formats.broken import BrokenRecord
 from transduce.data.formats.json_lines import read_fields
 from transduce.data.formats.lines import COMPRESSED
 from transduce.data.formats.lines import read_lines as read_lines  # part of this module too
 from transduce.data.formats.tables import lacks_names, read_columns
 from transduce.data.formats.tmx import read_segments
-from transduce.errors import InputError
+from transduce.errors import InputError, counted
 
 DEFAULT_FIELDS = "src,tgt"
 STANDARD_INPUT = Path("-")
@@ -40,11 +41,19 @@ FORMATS: dict[str, Format] = {
 """The formats of files with both sides, by their suffix."""
 
 
+MOST_BROKEN = 1 / 20
+"""The share of records that may be broken: then they are dropped, else the file is another one."""
+
+
 class Pair(NamedTuple):
     """A sentence and its translation."""
 
     src: str
     tgt: str
+
+
+class BrokenPair(Pair):
+    """Stands for a record that cannot be read: `src` says where and why, `tgt` shows it."""
 
 
 @dataclass(frozen=True)
@@ -165,21 +174,30 @@ def field_names(fields: str) -> tuple[str, ...]:
 
 
 def check_fields(
-    path: Path, fields: str, *, side: SideName | None = None, among: Iterable[Path] = ()
+    path: Path,
+    fields: str,
+    *,
+    side: SideName | None = None,
+    among: Iterable[Path] = (),
+    source_only: bool = False,
 ) -> None:
     """Raise an error if fields are named, but a TSV has two columns and no header.
 
     If another file `among` those that the fields are given for has such names, they are meant for
     that file, and the first column is the source. `side` is the side that is read; None: both.
+    `source_only`: no other side is wanted of any file.
     """
     names = field_names(fields)
     if side is not None:
         names = (_name_of(side, names),)
     if not _lacks_names(path, names) or any(_needs_names(other, names) for other in among):
         return
+    wanted = "them by number, with --fields 1,2 or 2,1"
+    if source_only:
+        wanted = "the source's by number, with --fields 1 or 2"
     raise InputError(
         f"{path} has two columns and no header, so none is named {' or '.join(map(repr, names))}: "
-        "choose them by number, with --fields 1,2 or 2,1"
+        f"choose {wanted}"
     )
 
 
@@ -202,6 +220,39 @@ def _name_of(side: SideName, names: tuple[str, ...]) -> str:
 
 def count_pairs(source: Path | Source) -> int:
     """Read everything; return the number of pairs, or of lines of a text; raise on an error."""
+    _check_regular(source)
+    if isinstance(source, Path):
+        return sum(1 for _ in read_lines(source))
+    if isinstance(source, TwoFiles | TwoSides):
+        n_src, n_tgt = (sum(1 for _ in side) for side in _sides(source))
+        if n_src != n_tgt:
+            raise InputError(
+                f"{source.tgt} has {counted(n_tgt, 'line')} but {source.src} has {n_src:,}: "
+                "parallel files must match line by line"
+            )
+        return n_src
+    return sum(1 for _ in read_pairs(source))
+
+
+def count_records(source: Source) -> int:
+    """Count as `count_pairs` does, but let a few broken records pass: cleaning drops them."""
+    if isinstance(source, TwoFiles | TwoSides):
+        return count_pairs(source)
+    _check_regular(source)
+    total, broken, first = 0, 0, ""
+    for pair in read_records(source):
+        total += 1
+        if isinstance(pair, BrokenPair):
+            broken += 1
+            first = first or pair.src
+    if broken > MOST_BROKEN * total:
+        others = f" (and {broken - 1:,} more of {total:,} are broken)" if broken > 1 else ""
+        raise InputError(first + others)
+    return total
+
+
+def _check_regular(source: Path | Source) -> None:
+    """Raise if a file of a corpus could be read only once."""
     paths = [source] if isinstance(source, Path) else vars(source).values()
     for path in paths:
         # Unlike Path's, these functions take a name that cannot be looked up for a missing file.
@@ -209,21 +260,10 @@ def count_pairs(source: Path | Source) -> int:
             raise InputError(
                 f"{path} is not a regular file; a corpus is read more than once, so give a file"
             )
-    if isinstance(source, Path):
-        return sum(1 for _ in read_lines(source))
-    if isinstance(source, TwoFiles | TwoSides):
-        n_src, n_tgt = (sum(1 for _ in side) for side in _sides(source))
-        if n_src != n_tgt:
-            raise InputError(
-                f"{source.tgt} has {n_tgt:,} lines but {source.src} has {n_src:,}: "
-                "parallel files must match line by line"
-            )
-        return n_src
-    return sum(1 for _ in read_pairs(source))
 
 
 def read_pairs(source: Source) -> Iterator[Pair]:
-    """Stream the pairs of a source."""
+    """Stream the pairs of a source; raise if a record is broken."""
     if isinstance(source, TwoFiles | TwoSides):
         try:
             for texts in zip(*_sides(source), strict=True):
@@ -232,14 +272,37 @@ def read_pairs(source: Source) -> Iterator[Pair]:
             count_pairs(source)  # raises an error that says which is longer
             raise
     else:
-        records = _records(source.path, _FORMAT_OF_SOURCE[type(source)], (source.src, source.tgt))
-        yield from (Pair(*texts) for texts in records)
+        yield from (Pair(*texts) for texts in _readable(_records_of(source)))
 
 
-def read_side(path: Path, side: SideName = "src", *, fields: str = DEFAULT_FIELDS) -> Iterator[str]:
+def read_records(source: Source) -> Iterator[Pair]:
+    """Stream the pairs of a source, with a `BrokenPair` for each record that cannot be read.
+
+    If the first record is broken, the fields are probably others, and an error is raised.
+    """
+    if isinstance(source, TwoFiles | TwoSides):
+        yield from read_pairs(source)
+        return
+    for number, record in enumerate(_records_of(source)):
+        if not isinstance(record, BrokenRecord):
+            yield Pair(*record)
+        elif number:
+            yield BrokenPair(str(record.error), record.text)
+        else:
+            raise record.error
+
+
+def read_side(
+    path: Path,
+    side: SideName = "src",
+    *,
+    fields: str = DEFAULT_FIELDS,
+    source_only: bool = False,
+) -> Iterator[str]:
     """Stream one side of a file of any format, one line per record; a plain text is either side.
 
-    `fields` names both sides, or this one alone.
+    `fields` names both sides, or this one alone. `source_only`: no other side is wanted of any
+    file, so an error asks for the source's field alone.
     """
     kind = format_of(path)
     if kind == "text":
@@ -248,9 +311,11 @@ def read_side(path: Path, side: SideName = "src", *, fields: str = DEFAULT_FIELD
     names, number = field_names(fields), SIDES.index(side)
     name = _name_of(side, names)
     if kind == "tmx":  # only units with both languages are records
-        yield from (record[names.index(name)] for record in _records(path, kind, names))
+        records = _records(path, kind, names, source_only=source_only)
+        yield from (record[names.index(name)] for record in _readable(records))
     else:
-        yield from (text for [text] in _records(path, kind, (name,), sides=(number,)))
+        records = _records(path, kind, (name,), sides=(number,), source_only=source_only)
+        yield from (text for [text] in _readable(records))
 
 
 def read_sentences(held: Path | Source) -> Iterator[str]:
@@ -273,12 +338,32 @@ def _sides(source: TwoFiles | TwoSides) -> tuple[Iterator[str], Iterator[str]]:
     )
 
 
+def _readable(records: Iterable[list[str] | BrokenRecord]) -> Iterator[list[str]]:
+    """Stream the texts of records; raise at the first that is broken."""
+    for record in records:
+        if isinstance(record, BrokenRecord):
+            raise record.error
+        yield record
+
+
+def _records_of(source: OneFile) -> Iterator[list[str] | BrokenRecord]:
+    return _records(source.path, _FORMAT_OF_SOURCE[type(source)], (source.src, source.tgt))
+
+
 def _records(
-    path: Path, kind: Format, names: tuple[str, ...], *, sides: tuple[int, ...] = (0, 1)
-) -> Iterator[list[str]]:
+    path: Path,
+    kind: Format,
+    names: tuple[str, ...],
+    *,
+    sides: tuple[int, ...] = (0, 1),
+    source_only: bool = False,
+) -> Iterator[list[str] | BrokenRecord]:
     """Stream the texts of these fields of a file that is no plain text, each on one line."""
-    for texts in _texts(path, kind, names, sides=sides):
-        yield [_on_one_line(text) for text in texts]
+    for record in _texts(path, kind, names, sides=sides, source_only=source_only):
+        if isinstance(record, BrokenRecord):
+            yield record
+        else:
+            yield [_on_one_line(text) for text in record]
 
 
 def _on_one_line(text: str) -> str:
@@ -287,14 +372,13 @@ def _on_one_line(text: str) -> str:
 
 
 def _texts(
-    path: Path, kind: Format, names: tuple[str, ...], *, sides: tuple[int, ...]
-) -> Iterator[list[str]]:
+    path: Path, kind: Format, names: tuple[str, ...], *, sides: tuple[int, ...], source_only: bool
+) -> Iterator[list[str] | BrokenRecord] | Iterator[list[str]]:
     match kind:
         case "jsonl":
-            return read_fields(path, names)
+            return read_fields(path, names, source_only=source_only)
         case "tmx":
-            return read_segments(path, names)
-        case "csv":
-            return read_columns(path, names, sides=sides, delimiter=",")
+            return read_segments(path, names, source_only=source_only)
         case _:
-            return read_columns(path, names, sides=sides, delimiter="\t")
+            sign = "," if kind == "csv" else "\t"
+            return read_columns(path, names, sides=sides, delimiter=sign, source_only=source_only)

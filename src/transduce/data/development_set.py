@@ -7,7 +7,7 @@ from transduce.data.batching import hash_noise
 from transduce.data.cleaning import advice_on_dropped, describe_dropped
 from transduce.data.corpus import Pair, TwoFiles
 from transduce.data.store import StoreSpec, identity_digest
-from transduce.errors import InputError
+from transduce.errors import InputError, counted
 from transduce.files.atomic import atomic_folder, sync
 from transduce.files.errors import reporting_write_errors
 
@@ -56,7 +56,8 @@ def _choose(spec: StoreSpec, *, pairs: int, count: int, seed: int) -> list[Pair]
             found.setdefault(pair, candidates[number])
     if not found:
         raise InputError(
-            f"no development set can be held out: of {len(candidates):,} pairs drawn, none can be "
+            f"no development set can be held out: of {counted(len(candidates), 'pair')} drawn, "
+            "none can be "
             f"used ({describe_dropped(dropped) or 'they have line breaks'}); "
             f"{advice_on_dropped(dropped)}"
         )

@@ -43,12 +43,14 @@ class Loader:
     weights: Sequence[float] = ()  # of the store's corpora; 1 each if not given
     max_length: int | None = None  # tokens per side, EOS included; longer pairs are left out
     packed: bool = False  # packed sequences instead of padded ones
+    max_pairs: int | None = None  # of more, so many are taken, spread evenly over the store
 
     def plan(self, epoch: int) -> EpochPlan:
         """Plan an epoch; EOS counts as a token."""
         ends, seed = self.store.manifest["source_ends"], self.seed
         weights = self.weights or [1.0] * len(ends)
         taken = self._without_long(mix_corpora(ends, weights, seed=seed, epoch=epoch))
+        taken = self._spread(taken)
         lengths = self._lengths(taken)
         if self.packed:
             plan = EpochPlan.packed(*lengths, self._batch_capacity, seed=seed, epoch=epoch)
@@ -141,6 +143,12 @@ class Loader:
         if self.max_length is None:
             return sentences
         return sentences[np.maximum(*self._lengths(sentences)) <= self.max_length]
+
+    def _spread(self, sentences: Indices) -> Indices:
+        """Leave out some pairs if there are more than max_pairs, the same whatever the seed."""
+        if self.max_pairs is None or len(sentences) <= self.max_pairs:
+            return sentences
+        return np.sort(sentences)[np.arange(self.max_pairs) * len(sentences) // self.max_pairs]
 
     def _lengths(self, sentences: Indices) -> tuple[Indices, Indices]:
         src, tgt = (side.lengths_of(sentences) + 1 for side in (self.store.src, self.store.tgt))

@@ -4,25 +4,42 @@ Everything is kept in a cache folder, under a name that is a digest of all that 
 content, and is complete or absent. Several processes may ask at once: one works, the others wait.
 """
 
+import logging
 import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from transduce.config.schema import DataConfig
-from transduce.data.cleaning import DEFAULT_RULES, Rules, advice_on_dropped, describe_dropped
-from transduce.data.corpus import Pair, Source, count_pairs, read_pairs, source_of, text_or_corpus
+from transduce.data.cleaning import (
+    DEFAULT_RULES,
+    UNREADABLE,
+    Rules,
+    advice_on_dropped,
+    describe_dropped,
+)
+from transduce.data.corpus import (
+    Pair,
+    Source,
+    count_pairs,
+    count_records,
+    read_pairs,
+    source_of,
+    text_or_corpus,
+)
 from transduce.data.development_set import hold_out_development_set
 from transduce.data.encoding import TargetForm
 from transduce.data.store import Store, StoreSpec, identity_digest, open_or_build
 from transduce.data.subwords import learn_subwords
-from transduce.errors import ConfigError, InputError
+from transduce.errors import ConfigError, InputError, counted
 from transduce.files.digests import Digests, JsonMemory
 from transduce.files.errors import reporting_write_errors
 from transduce.files.locks import locked
 from transduce.text.tokenizer import Tokenizer
+
+_log = logging.getLogger("transduce")
 
 Phase = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
 """Announces a phase of the work; its context gives a function that reports (done, total)."""
@@ -67,7 +84,14 @@ def find_corpora(config: DataConfig, cache: Path, *, seed: int, phase: Phase) ->
     with phase("counting pairs"):
         pairs = _count_once(StoreSpec(sources, None, None, (*texts, *dev)), cache)
         if not dev:
-            spec = StoreSpec(sources, None, rules, texts, is_plain)
+            spec = StoreSpec(
+                sources,
+                None,
+                rules,
+                texts,
+                is_plain,
+                held_out_by_source=config.held_out_by == "source",
+            )
             with _cache_locked(cache):
                 dev = (
                     hold_out_development_set(
@@ -91,24 +115,29 @@ def prepare(
 
     With a `target_form`, target text is learned and encoded in that form.
     """
-    sources, rules, held_out = corpora.sources, corpora.rules, corpora.held_out
+    judging = StoreSpec(
+        corpora.sources,
+        None,
+        corpora.rules,
+        corpora.held_out,
+        is_plain=config.punctuation == "plain",
+        target_form=target_form,
+        held_out_by_source=config.held_out_by == "source",
+    )
     with _cache_locked(cache):
         if config.tokenizer is not None:
             path = Path(config.tokenizer)
         else:
             with phase("learning subwords"):
                 path = learn_subwords(
-                    StoreSpec(
-                        sources, None, rules, held_out, config.punctuation == "plain", target_form
-                    ),
+                    judging,
                     cache,
                     pairs=corpora.pairs,
                     kind=config.subwords,
                     vocab_size=vocab_size,
                 )
         tokenizer = Tokenizer.load(path)
-        is_plain = tokenizer.has_plain_punctuation
-        spec = StoreSpec(sources, path, rules, held_out, is_plain, target_form)
+        spec = replace(judging, tokenizer=path, is_plain=tokenizer.has_plain_punctuation)
         with phase("encoding") as progress:
             train = open_or_build(
                 spec, cache, pairs=corpora.pairs, processes=processes, progress=progress
@@ -116,6 +145,7 @@ def prepare(
         dev_spec = StoreSpec(corpora.dev, path, None, target_form=target_form)
         dev = open_or_build(dev_spec, cache, processes=1)
     _check_not_empty(train)
+    _warn_of_unreadable(train)
     known = Digests(cache)
     return Prepared(
         tokenizer,
@@ -136,12 +166,21 @@ def _check_not_empty(train: Store) -> None:
         )
 
 
+def _warn_of_unreadable(train: Store) -> None:
+    """Show the first record that was dropped because it cannot be read."""
+    for example in train.manifest.get("unreadable", [])[:1]:
+        others = train.manifest["dropped"][UNREADABLE] - 1
+        more = f" ({others:,} more like it)" if others else ""
+        _log.warning("dropped %s%s", example, more)
+
+
 def _train_sources(config: DataConfig) -> tuple[Source, ...]:
     if not config.src:
         raise ConfigError("no training text: give --src and --tgt, or data.src and data.tgt")
     if config.weights and len(config.weights) != len(config.src):
         raise ConfigError(
-            f"data.weights has {len(config.weights)} numbers for {len(config.src)} corpora"
+            f"data.weights has {counted(len(config.weights), 'number')} for "
+            f"{counted(len(config.src), 'corpus', 'corpora')}"
         )
     if not all(0 <= weight < math.inf for weight in config.weights) or (
         config.weights and not any(config.weights)
@@ -171,7 +210,7 @@ def _paired(
     """Pair source and target files in order; their settings are named `prefix`src and tgt."""
     if targets and len(targets) != len(sources):
         raise ConfigError(
-            f"{prefix}src names {len(sources)} files but {prefix}tgt {len(targets)}: "
+            f"{prefix}src names {counted(len(sources), 'file')} but {prefix}tgt {len(targets)}: "
             "give one target file for each source file"
         )
     return tuple(
@@ -206,7 +245,7 @@ def _count_once(spec: StoreSpec, cache: Path) -> int:
         if isinstance(pairs, int):
             return pairs
     before = _modification_stamps(spec)
-    pairs = sum(map(count_pairs, spec.sources))
+    pairs = sum(map(count_records, spec.sources))
     for text in spec.held_out:
         count_pairs(text)
     with _cache_locked(cache):

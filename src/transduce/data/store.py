@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.data.cleaning import (
+    UNREADABLE,
     CleaningReport,
     DuplicateFilter,
     PairFilter,
@@ -23,7 +24,14 @@ from transduce.data.cleaning import (
     fit_to_stream,
     judge,
 )
-from transduce.data.corpus import Pair, Source, count_pairs, read_pairs, read_sentences
+from transduce.data.corpus import (
+    Pair,
+    Source,
+    TwoFiles,
+    count_records,
+    read_records,
+    read_sentences,
+)
 from transduce.data.encoding import Encoder, Ids, Side, TargetForm, id_type
 from transduce.errors import InputError
 from transduce.files.atomic import atomic_folder, sync
@@ -32,6 +40,9 @@ from transduce.files.errors import reporting_read_errors, reporting_write_errors
 from transduce.text.tokenizer import Tokenizer
 
 FORMAT = 2
+PARSING = 2
+"""The version of the rules by which tables, JSON lines and TMX become lines of text."""
+
 MANIFEST = "manifest"
 BATCH_PAIRS = 4000
 SIDES = ("src", "tgt")
@@ -104,6 +115,7 @@ class StoreSpec:
     held_out: Sequence[Path | Source] = ()  # texts whose sentences must not be trained on
     is_plain: bool = False  # whether the vocabulary has plain punctuation
     target_form: TargetForm | None = None  # None: target text as it is
+    held_out_by_source: bool = False  # whether targets may be in the held-out texts
 
     def inputs(self) -> list[Path]:
         """Return the files that are read, in a fixed order."""
@@ -115,21 +127,29 @@ class StoreSpec:
     def fit_filter(self, sample: list[Pair]) -> PairFilter:
         """Fit the filter for a corpus that starts with these pairs."""
         held_out = (text for item in self.held_out for text in read_sentences(item))
-        return PairFilter.fit(sample, rules=self.rules, held_out=held_out, is_plain=self.is_plain)
+        return PairFilter.fit(
+            sample,
+            rules=self.rules,
+            held_out=held_out,
+            is_plain=self.is_plain,
+            by_source=self.held_out_by_source,
+        )
 
     def judged_pairs(self) -> Iterator[tuple[Pair, str | None]]:
         """Stream all pairs in order, each with the filter that drops it, but not for duplicates."""
         for source in self.sources:
-            yield from judge(read_pairs(source), self.fit_filter)
+            yield from judge(read_records(source), self.fit_filter)
 
     def identity(self, cache: Path) -> dict[str, Any]:
         """Describe the spec by content: with digests of files instead of their names."""
         known = Digests(cache)
         plain = {"punctuation": "plain"} if self.is_plain else {}
         form = {"target_form": self.target_form.name} if self.target_form else {}
+        by_source = {"held_out_by": "source"} if self.held_out_by_source else {}
         return (
             plain
             | form
+            | by_source
             | {
                 "format": FORMAT,
                 "sources": [_described(source, known) for source in self.sources],
@@ -140,10 +160,12 @@ class StoreSpec:
         )
 
 
-def _described(source: Path | Source, known: Digests) -> dict[str, str]:
+def _described(source: Path | Source, known: Digests) -> dict[str, str | int]:
     if isinstance(source, Path):
         return {"kind": "text", "path": known.of(source)}
-    described = {"kind": type(source).__name__}
+    described: dict[str, str | int] = {"kind": type(source).__name__}
+    if not isinstance(source, TwoFiles):
+        described["parsing"] = PARSING
     for one in fields(source):
         value = getattr(source, one.name)
         if value != one.default:  # so that a new choice leaves the older digests as they are
@@ -172,7 +194,7 @@ def open_or_build(
     identity = spec.identity(cache)
     folder = cache / identity_digest(identity)
     if not folder.exists():
-        total = sum(map(count_pairs, spec.sources)) if pairs is None else pairs
+        total = sum(map(count_records, spec.sources)) if pairs is None else pairs
         with reporting_write_errors(folder), atomic_folder(folder) as making:
             manifest = _build(spec, making, processes, lambda done: progress(done, total))
             _write_manifest(making, manifest | {"identity": identity})
@@ -188,7 +210,7 @@ def _build(
     writers = {side: _SideWriter(folder, side) for side in SIDES}
     for source in spec.sources:  # each has a filter of its own
         pair_filter, batches = fit_to_stream(
-            read_pairs(source), spec.fit_filter, batch_pairs=BATCH_PAIRS
+            read_records(source), spec.fit_filter, batch_pairs=BATCH_PAIRS
         )
         encoder = Encoder(spec.tokenizer, pair_filter, spec.target_form)
         for batch, encoded in encoder.encode_all(batches, processes=processes):
@@ -210,6 +232,7 @@ def _build(
         "source_ends": ends,
         "read": report.pairs,
         "dropped": dict(report.dropped),
+        "unreadable": [pair.src for _, pair in report.examples.get(UNREADABLE, [])],
         "names": [str(path) for path in spec.inputs()],
         "ids": id_type(len(Tokenizer.load(spec.tokenizer))).name,
         "files": writers["src"].close() | writers["tgt"].close(),

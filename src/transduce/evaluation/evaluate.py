@@ -1,7 +1,7 @@
 """Scores of a model, of given translations, or of both, on a test set."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from os import PathLike
 from pathlib import Path
@@ -52,8 +52,8 @@ def evaluate(
     against: the baseline's translations, for significance tests; without it, the first of several
         systems is the baseline.
     fields: the names of source and target in files that have both.
-    lang: the target language: it chooses the tokenizer, and BLEU as in the paper needs it. Without
-        it, the tokenizer follows the model's language, or else the script of the references.
+    lang: the target language: it chooses the tokenizer, and BLEU as in the paper needs it. By
+        default it is the model's. If that is unknown, the tokenizer follows the references' script.
     tokenize: sacreBLEU's tokenizer instead, such as 13a, zh, ja-mecab or char.
     options, device, engine: how to translate, as for `transduce.load`.
     progress: called with the number of sentences translated so far, and of all.
@@ -67,11 +67,11 @@ def evaluate(
     targets = [*_listed(ref), *named.values(), *([] if against is None else [against])]
     _check_fields(fields, src, targets)
     texts = _read_texts(src, _listed(ref), test_set, pair, fields=fields)
-    language = lang or (pair.partition("-")[2] if pair else None)
+    language = lang or (pair.partition("-")[2] if pair else _language_of(model))
     scoring = Scoring(
         choose_tokenization(
             [line for lines in texts.references for line in lines],
-            language=language or (None if tokenize else _language_of(model)),
+            language=language,
             tokenizer=tokenize,
         ),
         language,
@@ -88,7 +88,17 @@ def evaluate(
     hypotheses = _translated(translator, texts.sources, options, progress=progress)
     on_translated(hypotheses)
     scoring = replace(scoring, task=load_settings(Path(model)).data.task)
-    return scoring([(str(model), hypotheses), *systems], texts, baseline=baseline)
+    found = scoring([(str(model), hypotheses), *systems], texts, baseline=baseline)
+    return replace(found, notes=(*found.notes, *_notes_on_script(translator, texts.sources)))
+
+
+def _notes_on_script(translator: Translator, sources: Sequence[str]) -> Iterator[str]:
+    """Say once if a sentence is in a script that the model does not know."""
+    for number, source in enumerate(sources, start=1):
+        script = translator.unknown_script(source)
+        if script is not None:
+            yield f"line {number:,} is in {script}, which the model was not trained on"
+            return
 
 
 def _translated(

@@ -13,7 +13,7 @@ from types import ModuleType
 
 from sacrebleu.metrics.bleu import BLEU
 
-from transduce.errors import InputError
+from transduce.errors import InputError, counted, how_to_install
 from transduce.tasks.base import MetricScore
 
 PAPER_BLEU = "BLEU as in the paper"
@@ -33,7 +33,8 @@ def paper_bleu(
     for texts in (references, *others):
         if len(hypotheses) != len(texts) or not texts:
             raise InputError(
-                f"{len(hypotheses):,} translations but {len(texts):,} references: "
+                f"{counted(len(hypotheses), 'translation')} "
+                f"but {counted(len(texts), 'reference')}: "
                 "BLEU needs one reference for each, and at least one"
             )
     tokenised = moses_tokenizer(language)
@@ -76,5 +77,5 @@ def _sacremoses() -> ModuleType:
         return import_module("sacremoses")
     except ImportError:
         raise MissingMosesError(
-            f"{PAPER_BLEU} needs the package sacremoses: pip install 'transduce[paper]'"
+            f"{PAPER_BLEU} needs the package sacremoses: {how_to_install('paper')}"
         ) from None

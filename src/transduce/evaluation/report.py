@@ -15,7 +15,7 @@ from sacrebleu.metrics.chrf import CHRF
 from sacrebleu.metrics.ter import TER
 from sacrebleu.significance import PairedTest
 
-from transduce.errors import InputError
+from transduce.errors import InputError, counted
 from transduce.tasks.base import MetricScore
 from transduce.tasks.metrics import bleu, sacrebleu_bleu
 from transduce.tasks.tokenization import Tokenization
@@ -154,7 +154,8 @@ def bleu_by_length(
 def _check_lines(hypotheses: Texts, references: Texts) -> None:
     if len(hypotheses) != len(references) or not references:
         raise InputError(
-            f"{len(hypotheses):,} translations but {len(references):,} references: "
+            f"{counted(len(hypotheses), 'translation')} "
+            f"but {counted(len(references), 'reference')}: "
             "scores need one reference for each, and at least one"
         )
 

@@ -4,8 +4,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
-from transduce.errors import InputError
-from transduce.evaluation.paper_bleu import MissingMosesError, check_language, paper_bleu
+from transduce.errors import InputError, counted
+from transduce.evaluation.paper_bleu import (
+    PAPER_BLEU,
+    MissingMosesError,
+    check_language,
+    paper_bleu,
+)
 from transduce.evaluation.report import (
     EvaluationReport,
     LengthBucket,
@@ -140,19 +145,20 @@ class Scoring:
     ) -> tuple[MetricScore | None, str]:
         """Score as the paper does, or return why not."""
         if not self.language:
-            return None, "name the target language with --lang"
+            return None, "name the target language with --lang, such as --lang de"
         if self.tokenization.writing.spacing == "none":
             return None, "Moses' tokenizer needs spaces between words"
         try:
             return paper_bleu(hypotheses, *texts.references, language=self.language), ""
         except MissingMosesError as lacking:
-            return None, str(lacking)
+            return None, f"it{str(lacking).removeprefix(PAPER_BLEU)}"
 
 
 def check_same_length(name: object, lines: Sequence[str], references: Sequence[str]) -> None:
     """Raise unless a text has as many lines as its references."""
     if len(lines) != len(references):
         raise InputError(
-            f"{name} has {len(lines):,} lines but there are {len(references):,} references: "
+            f"{name} has {counted(len(lines), 'line')} "
+            f"but there are {len(references):,} references: "
             "they must match line by line"
         )

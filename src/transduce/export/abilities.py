@@ -23,3 +23,15 @@ def is_exportable(config: ModelConfig, to: Format) -> TypeGuard[TransformerConfi
     with torch.device("meta"):  # it is asked before its weights are loaded
         model = assemble(config)
     return isinstance(model, Transformer) and to in model.abilities.exports
+
+
+def foreign_setting(config: ModelConfig, engine: str) -> str | None:
+    """Return which setting of a Transformer the engines of both formats do not know, or None."""
+    if not isinstance(config, TransformerConfig):
+        return None
+    if config.experts:
+        return f"model.experts={config.experts}, but {engine} has one feed-forward network a layer"
+    if config.attention_score != "scaled":
+        score = config.attention_score
+        return f"model.attention_score={score}, but {engine} has only scaled dot products"
+    return None

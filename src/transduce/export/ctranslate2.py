@@ -12,8 +12,8 @@ import torch
 from torch import Tensor, nn
 
 from transduce.config.schema import ModelConfig
-from transduce.errors import InputError
-from transduce.export.abilities import is_exportable
+from transduce.errors import InputError, how_to_install
+from transduce.export.abilities import foreign_setting, is_exportable
 from transduce.export.folder import new_folder
 from transduce.files.atomic import sync
 from transduce.files.errors import reporting_write_errors
@@ -51,7 +51,7 @@ def library(instead: str = "") -> Any:
     try:
         import ctranslate2
     except ImportError as missing:
-        install = "CTranslate2 is not installed: pip install 'transduce[export]'"
+        install = f"CTranslate2 is not installed: {how_to_install('export')}"
         raise InputError(f"{install}, or {instead}" if instead else install) from missing
     return ctranslate2
 
@@ -67,6 +67,9 @@ def is_installed() -> bool:
 
 def refusal(config: ModelConfig) -> str | None:
     """Return the reason why CTranslate2 cannot run a model, or None if it can."""
+    foreign = foreign_setting(config, "CTranslate2")
+    if foreign is not None:
+        return foreign
     if not is_exportable(config, "ctranslate2"):
         return f"model.kind={config.kind}, but CTranslate2 has only Transformers"
     if config.d_k * config.h != config.d_model or config.d_v != config.d_k:
@@ -189,7 +192,8 @@ def _fill_cross_attention(theirs: Any, attention: MultiHeadAttention) -> None:
     _fill_linear(theirs.linear[2], attention.w_o)
 
 
-def _fill_feed_forward(theirs: Any, feed_forward: FeedForward) -> None:
+def _fill_feed_forward(theirs: Any, feed_forward: nn.Module) -> None:
+    assert isinstance(feed_forward, FeedForward), type(feed_forward)
     _fill_linear(theirs.linear_0, feed_forward.w_1)
     _fill_linear(theirs.linear_1, feed_forward.w_2)
 

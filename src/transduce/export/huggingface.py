@@ -11,7 +11,7 @@ from typing import Any
 
 from transduce.config.schema import ModelConfig
 from transduce.errors import InputError
-from transduce.export.abilities import is_exportable
+from transduce.export.abilities import foreign_setting, is_exportable
 from transduce.export.folder import new_folder
 from transduce.export.marian_vocabulary import MarianVocabulary
 from transduce.export.marian_weights import Depths, to_marian
@@ -70,6 +70,9 @@ def write_settings(model: Path, folder: Path, config: TransformerConfig, *, line
 
 def refusal(config: ModelConfig) -> str | None:
     """Return the reason why a model cannot be a Marian model, or None if it can."""
+    foreign = foreign_setting(config, "Marian")
+    if foreign is not None:
+        return foreign
     if not is_exportable(config, "huggingface"):
         return f"model.kind={config.kind}, but Marian models are Transformers"
     if config.norm != "post":

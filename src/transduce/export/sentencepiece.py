@@ -12,7 +12,7 @@ from typing import Any
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
 from tokenizers import Tokenizer as Backend
 
-from transduce.errors import InputError
+from transduce.errors import InputError, how_to_install
 from transduce.text.special_ids import UNK_ID
 from transduce.text.tokenizer import OTHER_SIDE, SPECIALS, Tokenizer
 
@@ -35,9 +35,7 @@ def _read(path: Path) -> Any:
 
         proto: Any = importlib.import_module("sentencepiece.sentencepiece_model_pb2")
     except ImportError as missing:
-        raise InputError(
-            "SentencePiece is not installed: pip install 'transduce[export]'"
-        ) from missing
+        raise InputError(f"SentencePiece is not installed: {how_to_install('export')}") from missing
     model = proto.ModelProto()
     try:
         model.ParseFromString(path.read_bytes())

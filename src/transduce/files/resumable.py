@@ -113,8 +113,8 @@ def resumable_file(
         decisive = [change for change in changes if change.name not in may_change]
         if decisive:
             raise InputError(
-                f"{partial} was begun with {'; '.join(map(str, decisive))}: give the same command "
-                f"again to go on; {_how_to_start_over(partial)}"
+                f"{partial} was begun with {'; '.join(map(str, decisive))}, which may give other "
+                f"lines: give the same command again to go on; {_how_to_start_over(partial)}"
             )
         if not os.fstat(stream.fileno()).st_size:
             with atomic_file(description) as making:

@@ -20,7 +20,8 @@ class Attention:
     """The weights of all N layers and h heads, with the tokens of their rows and columns.
 
     A row is how one position distributes its attention; it sums to 1. The decoder's row t belongs
-    to the step that chose `target[t]`, which attends to the tokens before it, `read[: t + 1]`.
+    to the step that chose `target[t]`, which attends to the tokens before it, `read[: t + 1]`. A
+    model without self-attention has 0 layers of it: `encoder` and `decoder` are then empty.
     """
 
     source: tuple[str, ...]  # S tokens, the last is EOS
@@ -42,7 +43,9 @@ def attention_of(
     src, tgt = [*src_ids, EOS_ID], [BOS_ID, *tgt_ids]
     device = model.projection.device
 
-    def weights(maps: Tensor) -> NDArray[np.float32]:
+    def weights(maps: Tensor | None, length: int) -> NDArray[np.float32]:
+        if maps is None:
+            return np.zeros((0, 0, length, length), np.float32)
         found: NDArray[np.float32] = maps[:, 0].float().cpu().numpy()
         return found
 
@@ -54,9 +57,9 @@ def attention_of(
         source=tuple(tokenizer.tokens(src)),
         read=tuple(tokenizer.tokens(tgt[:-1])),
         target=tuple(tokenizer.tokens(tgt[1:])),
-        encoder=weights(maps.encoder),
-        decoder=weights(maps.decoder),
-        cross=weights(maps.cross),
+        encoder=weights(maps.encoder, len(src)),
+        decoder=weights(maps.decoder, len(tgt) - 1),
+        cross=weights(maps.cross, 0),
         are_bytes=tokenizer.is_byte_level,
     )
 

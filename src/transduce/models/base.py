@@ -31,7 +31,7 @@ class Abilities:
     packed_weights: bool = False
     """Its `nn.Linear` and `Embedding` modules may be replaced by those of `nn.packed_weights`."""
     attention_maps: bool = False
-    """`attention_maps` returns the weights of its heads."""
+    """`attention_maps` returns the weights of its heads, of cross-attention at least."""
     exports: frozenset[str] = frozenset()
     """The formats of `transduce export` that can express it."""
 
@@ -49,16 +49,19 @@ class TrainingStates:
     """What a training step computes its loss from."""
 
     states: Tensor  # [B, T, d_model]
-    auxiliary: Tensor | None = None  # [], added to the loss of every target token
+    auxiliary: Tensor | None = None  # a scalar, added to the loss of every target token
 
 
 @dataclass(frozen=True)
 class AttentionMaps:
-    """The attention weights of every head of every layer over whole sentences."""
+    """The attention weights of every head of every layer over whole sentences.
 
-    encoder: Tensor  # [N, B, h, S, S]
-    decoder: Tensor  # [N, B, h, T, T]
+    A model without self-attention has only those of the decoder to the source.
+    """
+
     cross: Tensor  # [N, B, h, T, S]
+    encoder: Tensor | None = None  # each [N, B, h, S, S]
+    decoder: Tensor | None = None  # each [N, B, h, T, T]
 
 
 class Searchable(Protocol[State]):

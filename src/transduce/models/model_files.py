@@ -74,6 +74,13 @@ def checkpoint_folders(run: Path) -> dict[int, Path]:
     return {step: run / CHECKPOINTS / checkpoint_name(step) for step in steps}
 
 
+def trained_so_far(run: Path) -> tuple[int, float]:
+    """Return the steps and the seconds of training that a run has saved; 0: none."""
+    folders = checkpoint_folders(run)
+    state = _read_state(folders[max(folders)]) if folders else None
+    return (0, 0.0) if state is None else (max(folders), state.progress.seconds)
+
+
 def settings_folder(place: Path) -> Path:
     """Return the folder with the settings and the tokenizer: for a checkpoint, that of its run."""
     checkpoint = _checkpoint_at(place)

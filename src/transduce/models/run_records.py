@@ -42,6 +42,7 @@ class RecordedScores(_Record):
 class _RecordedProgress(_Record):
     best: RecordedScores | None = None
     best_loss: float | None = None  # so in version 0.1
+    seconds: float = 0.0  # of training and scoring
 
 
 class CheckpointState(_Record):
@@ -73,6 +74,7 @@ class _Provenance(_Record):
     preset: str | None = None
     split_seed: int = 0
     dev_set: str | None = None
+    loss_pairs: Annotated[int, Field(ge=1)] | None = None
     tokenizer: str | None = None
     init: str | None = None
     budgets: list[_BudgetChange] = []

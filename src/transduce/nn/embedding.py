@@ -12,18 +12,32 @@ class Embedding(nn.Module):
 
     bias: nn.Parameter | None
 
-    def __init__(self, vocab_size: int, d_model: int, *, bias: bool = False) -> None:
+    def __init__(
+        self,
+        vocab_size: int,
+        d_model: int,
+        *,
+        bias: bool = False,
+        scale: float | None = None,
+        std: float | None = None,
+    ) -> None:
+        """Take what inputs are multiplied by, if not sqrt(d_model), and the spread of new weights.
+
+        Both are the Transformer's if they are not given; other architectures have their own.
+        """
         super().__init__()
+        self.scale = math.sqrt(d_model) if scale is None else scale
+        self.std = d_model**-0.5 if std is None else std
         self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
         self.bias = nn.Parameter(torch.empty(vocab_size)) if bias else None
 
     def init_weights(self) -> None:
-        """Draw with variance 1 / d_model.
+        """Draw with variance 1 / d_model, unless a spread is given.
 
         As inputs, scaled by sqrt(d_model), entries then have variance 1, like the outputs of the
         layers. As outputs, they give logits of variance 1 for a normalised state.
         """
-        nn.init.normal_(self.weight, std=self.weight.size(1) ** -0.5)
+        nn.init.normal_(self.weight, std=self.std)
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
@@ -31,8 +45,8 @@ class Embedding(nn.Module):
         self,
         ids: Tensor,  # [B, T]
     ) -> Tensor:
-        """Look up ids and scale by sqrt(d_model)."""
-        return F.embedding(ids, self.weight) * math.sqrt(self.weight.size(1))  # [B, T, d_model]
+        """Look up ids and scale, by sqrt(d_model) if nothing else is given."""
+        return F.embedding(ids, self.weight) * self.scale  # [B, T, d_model]
 
     def logits(
         self,

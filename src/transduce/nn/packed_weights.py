@@ -63,6 +63,7 @@ class PackedEmbedding(Embedding):
     def __init__(self, embedding: Embedding) -> None:
         nn.Module.__init__(self)
         self.weight, self.bias = embedding.weight, embedding.bias
+        self.scale, self.std = embedding.scale, embedding.std
         self._projection = PackedLinear(embedding.weight, embedding.bias)
 
     def logits(self, x: Tensor) -> Tensor:

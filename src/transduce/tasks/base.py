@@ -7,7 +7,7 @@ from typing import ClassVar
 
 import torch
 
-from transduce.errors import InputError
+from transduce.errors import InputError, counted
 from transduce.search.constraint import Constraint
 from transduce.search.hypothesis import Hypothesis
 from transduce.tasks.degenerate import Fault
@@ -40,7 +40,8 @@ class Metric(ABC):
         """Score a whole test set; raise unless there is one reference for each hypothesis."""
         if len(hypotheses) != len(references) or not references:
             raise InputError(
-                f"{len(hypotheses):,} translations but {len(references):,} references: "
+                f"{counted(len(hypotheses), 'translation')} "
+                f"but {counted(len(references), 'reference')}: "
                 f"{self.name} needs one reference for each, and at least one"
             )
         score, signature = self.compute(hypotheses, references)

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 from sacrebleu.metrics.bleu import BLEU
 
-from transduce.errors import InputError
+from transduce.errors import InputError, counted
 from transduce.tasks.base import Metric, MetricScore
 
 
@@ -36,7 +36,8 @@ def bleu(
     for texts in (references, *others):
         if len(hypotheses) != len(texts) or not texts:
             raise InputError(
-                f"{len(hypotheses):,} translations but {len(texts):,} references: "
+                f"{counted(len(hypotheses), 'translation')} "
+                f"but {counted(len(texts), 'reference')}: "
                 "BLEU needs one reference for each, and at least one"
             )
     metric = sacrebleu_bleu(tokenize)

@@ -9,11 +9,12 @@ from importlib.metadata import entry_points
 from typing import Any
 
 from transduce.errors import ConfigError, did_you_mean
+from transduce.tasks.answers import AnswersTask
 from transduce.tasks.base import Task
 from transduce.tasks.translation import TranslationTask
 
 ENTRY_POINTS = "transduce.tasks"
-_OWN: dict[str, type[Task]] = {TranslationTask.name: TranslationTask}
+_OWN: dict[str, type[Task]] = {task.name: task for task in (TranslationTask, AnswersTask)}
 
 
 def task_names() -> list[str]:

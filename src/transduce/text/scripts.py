@@ -1,7 +1,9 @@
-"""Scripts: which are written without spaces between words, and which language a text shows."""
+"""Scripts: of a text, of a vocabulary, and which are written without spaces between words."""
 
 import re
 import unicodedata
+from collections.abc import Iterable
+from functools import cache
 
 _UNSPACED = re.compile(
     "["
@@ -34,3 +36,59 @@ def continues_character(character: str) -> bool:
 def east_asian_language(text: str) -> str:
     """Return ja, ko or zh by the script of a text, which its fonts depend on; '' for others."""
     return next((name for name, letters in _EAST_ASIAN.items() if letters.search(text)), "")
+
+
+_NOT_ASCII_LETTERS = bytes(n for n in range(128) if not chr(n).isalpha())
+_CONTINUATIONS = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that start no character
+_ACCENTS = ""
+
+
+def letters_by_script(text: str) -> dict[str, int]:
+    """Count the letters of each script; accents are counted under ""."""
+    letters = {"LATIN": len(text.encode("ascii", "ignore").translate(None, _NOT_ASCII_LETTERS))}
+    if not text.isascii():
+        for character in text:
+            script = _script(character) if character > "\x7f" else None
+            if script is not None:
+                letters[script] = letters.get(script, 0) + 1
+    return letters
+
+
+@cache
+def _script(character: str) -> str | None:
+    """Return a letter's script: the first word of its Unicode name, or "" for accents."""
+    category = unicodedata.category(character)
+    if category[0] not in "LM":
+        return None
+    name = unicodedata.name(character, "").partition(" ")[0]
+    return _ACCENTS if name in ("COMBINING", "MODIFIER", "") else name
+
+
+def main_script(text: str) -> str | None:
+    """Return the script that more than half of the letters are in; None: there is none."""
+    letters = letters_by_script(text)
+    letters.pop(_ACCENTS, None)
+    script = max(letters, key=lambda one: letters[one])
+    return script if 2 * letters[script] > sum(letters.values()) else None
+
+
+def scripts_of_pieces(pieces: Iterable[bytes]) -> frozenset[str]:
+    """Return the scripts of the letters in pieces of UTF-8, of which the last may be cut off."""
+    found = {script for piece in pieces for script, n in _letters_of_piece(piece).items() if n}
+    return frozenset(found - {_ACCENTS})
+
+
+def _letters_of_piece(piece: bytes) -> dict[str, int]:
+    # The bytes that complete a cut character hardly matter: those that start alike are one script.
+    whole = (piece + b"\x80" * missing for missing in range(4))
+    for candidate in whole:
+        try:
+            return letters_by_script(candidate.lstrip(_CONTINUATIONS).decode())
+        except UnicodeDecodeError:
+            pass
+    return {}
+
+
+def name_of_script(script: str) -> str:
+    """Return how people call a script: `CYRILLIC` is Cyrillic."""
+    return {"CJK": "Chinese characters"}.get(script, script.capitalize())

@@ -2,7 +2,8 @@
 
 from collections.abc import Sequence
 
-from transduce.text.tokenizer import SPECIALS, UNKNOWN
+from transduce.text.scripts import scripts_of_pieces
+from transduce.text.tokenizer import SPECIALS, UNKNOWN, Tokenizer
 
 WITHOUT_TEXT = frozenset(SPECIALS) - {UNKNOWN}
 _UNKNOWN_TEXT = "‹unk›"
@@ -17,6 +18,17 @@ def spelled(tokens: Sequence[str], *, are_bytes: bool) -> list[bytes | None]:
     else:
         spell = _spelled_as_bytes if are_bytes else spelled_as_word
     return [None if token in WITHOUT_TEXT else spell(token) for token in tokens]
+
+
+def scripts_of_vocabulary(tokenizer: Tokenizer) -> frozenset[str]:
+    """Return the scripts of the text that the entries were learnt from.
+
+    All single bytes are entries whatever the text was, so they tell nothing.
+    """
+    are_bytes = tokenizer.is_byte_level
+    names = tokenizer.tokens(range(len(SPECIALS), len(tokenizer)))
+    pieces = (piece for piece in spelled(names, are_bytes=are_bytes) if piece)
+    return scripts_of_pieces(piece for piece in pieces if len(piece) > 1 or not are_bytes)
 
 
 def readable_tokens(tokens: Sequence[str], *, are_bytes: bool) -> list[str]:

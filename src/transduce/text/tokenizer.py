@@ -156,6 +156,10 @@ class Tokenizer:
         """Return a target text as decoding writes it: words cut with `@@ ` are joined."""
         return _joined(text) if self.is_pretokenized else text
 
+    def entries(self) -> list[str]:
+        """Return the text of every entry by its id; PAD, BOS and EOS have none."""
+        return self.decode_batch([[entry] for entry in range(len(self))])
+
     def tokens(self, ids: Iterable[int]) -> list[str]:
         """Return the pieces of ids, as the vocabulary writes them."""
         names = (self._backend.id_to_token(token) or UNKNOWN for token in ids)

@@ -8,6 +8,7 @@ from pathlib import Path
 from transduce.config.schema import Config
 from transduce.data.corpus import Pair
 from transduce.training.data_summary import DataSummary
+from transduce.training.plan.length import Length
 from transduce.training.run.events import Event
 
 
@@ -25,7 +26,8 @@ class Preparing:
 class Settled:
     """All settings are chosen; training starts, or resumes after `step` steps.
 
-    `notes` are lines for the user: what was chosen for this machine and budget, and why.
+    `notes` are lines for the user: what was chosen for this machine and budget, and why, or what is
+    left of a run that resumes.
     """
 
     folder: Path
@@ -33,6 +35,7 @@ class Settled:
     step: int
     notes: tuple[str, ...] = ()
     data: DataSummary | None = None
+    planned: Length | None = None  # how long it should be; None: the run began earlier
 
 
 @dataclass(frozen=True)

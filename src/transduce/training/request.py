@@ -58,8 +58,6 @@ def make_request(
             f"{path} is no recipe, whose name ends in .yaml; for a text, write --src or --tgt "
             "before each file"
         )
-    if out is None and path is None:
-        raise ConfigError("where to? Name a folder for the run with --out, such as runs/ende")
     named, recipe_gives = (None, {}) if path is None else read_recipe(path)
     files = {name: _names(value) for name, value in texts.items()}
     options: Tree = {"data": {name: names for name, names in files.items() if names}}
@@ -69,6 +67,8 @@ def make_request(
     for change in changes:
         options = merge(options, with_current_names(dict(change)))
     given = merge(recipe_gives, options)
+    if out is None and path is None:
+        raise ConfigError(_where_to(given))
     return Request(
         Path("runs") / path.stem if out is None and path is not None else Path(out or ""),
         {section: values for section, values in given.items() if values != {}},
@@ -76,6 +76,17 @@ def make_request(
         fresh=fresh,
         cache=None if cache is None else Path(cache),
         options=options,
+    )
+
+
+def _where_to(given: Tree) -> str:
+    """Ask for what is missing where there is no folder: text comes first."""
+    data = given.get("data")
+    if isinstance(data, dict) and data.get("src"):
+        return "where to? Name a folder for the run with --out, such as runs/ende"
+    return (
+        "no training text: give --src and --tgt, and a folder for the run with --out; to resume a "
+        "run, --out alone"
     )
 
 

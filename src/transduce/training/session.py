@@ -13,11 +13,13 @@ import torch
 from transduce.config.schema import Config
 from transduce.data.batch import Batch
 from transduce.data.loader import Loader, StepBatches
-from transduce.errors import InputError, TransduceError
+from transduce.errors import InputError, TransduceError, counted
 from transduce.models.base import Seq2Seq
+from transduce.tasks.base import MetricScore
 from transduce.training.dev import Evaluate
 from transduce.training.distributed import Processes
 from transduce.training.progress import Status
+from transduce.training.rescoring import BestSoFar, has_other_signature, score_again
 from transduce.training.run.average import MovingAverage
 from transduce.training.run.checkpoint import Checkpoint, Checkpoints, Progress
 from transduce.training.run.events import (
@@ -25,7 +27,6 @@ from transduce.training.run.events import (
     MemoryLowered,
     RolledBack,
     Saved,
-    Scored,
     Skipped,
     Started,
     Stepped,
@@ -36,7 +37,7 @@ from transduce.training.run.scores import Scores
 from transduce.training.score_schedule import ScoreSchedule
 from transduce.training.step.machine import Machine
 from transduce.training.step.optimiser import moments, overwrite
-from transduce.training.step.schedule import Spent, learning_rate, share_spent
+from transduce.training.step.schedule import learning_rate, share_spent
 from transduce.training.step.train_step import StepResult, TrainStep
 
 REPORT_STEPS = 10
@@ -140,7 +141,7 @@ class TrainingSession:
     def next_rate(self) -> float:
         """Return the learning rate of the next step."""
         c = self._config
-        return learning_rate(c.training, c.model.d_model, self.next_step, self._spent())
+        return learning_rate(c.training, c.model.d_model, self.next_step, self.progress.spent)
 
     def record(self, batches: StepBatches, result: StepResult, *, rate: float) -> None:
         """Count a step that was made; its loss is read from the device later."""
@@ -178,16 +179,17 @@ class TrainingSession:
 
     def ending(self) -> str | None:
         """Return which budget is spent, or None."""
-        t, spent = self._config.training, self._spent()
+        t, spent = self._config.training, self.progress.spent
         if spent.steps >= t.steps:
-            return f"{t.steps:,} steps are made"
+            return f"{counted(t.steps, 'step is', 'steps are')} made"
         if t.epochs is not None and spent.epochs >= t.epochs:
-            return f"{t.epochs:g} epochs are done"
+            return f"{counted(t.epochs, 'epoch is', 'epochs are')} done"
         if t.minutes is not None and spent.seconds >= 60 * t.minutes:
-            return f"{t.minutes:g} minutes are over"
+            return f"{counted(t.minutes, 'minute is', 'minutes are')} over"
         if t.patience is not None and self.progress.scorings_since_best >= t.patience:
             by = self._setup.checkpoints.criterion.name(self.progress.best)
-            return f"{t.patience} scorings in a row have not improved the {by}"
+            many = counted(t.patience, "scoring has", "scorings in a row have")
+            return f"{many} not improved the {by}"
         return None
 
     def next_epoch(self) -> None:
@@ -228,7 +230,7 @@ class TrainingSession:
                 tokens=self.progress.tokens,
                 tokens_per_s=unreported.tokens / (time.monotonic() - unreported.since),
                 seconds=self.progress.seconds,
-                share_done=share_spent(self._config.training, self._spent()),
+                share_done=share_spent(self._config.training, self.progress.spent),
             )
         )
         if lost:
@@ -292,23 +294,26 @@ class TrainingSession:
     def score(self) -> None:
         """Score the development set, and add the scores to the checkpoint of this step."""
         setup, began = self._setup, time.monotonic()
+        criterion = setup.checkpoints.criterion
         with setup.status("scoring"):
             loss = self.train_step.dev_loss(setup.dev_batches, setup.processes)
             metric = setup.evaluate(setup.model) if setup.processes.is_first else None
+        took = time.monotonic() - began
+        before = self._best_so_far(metric)
         self._unreported = _Unreported()
         self.is_interrupted = setup.processes.broadcast(setup.stopped())
         if self.is_interrupted:
             return  # perhaps before all was translated: the next session scores first
-        seconds = setup.processes.broadcast(time.monotonic() - began)
+        seconds = setup.processes.broadcast(took)
         self._schedule.record(seconds)
-        found = setup.processes.broadcast(asdict(Scores(loss, metric)))
-        scores = Scores.from_json(found)
-        best = setup.checkpoints.criterion.is_better(scores, self.progress.best)
+        found = setup.processes.broadcast([asdict(Scores(loss, metric)), asdict(before)])
+        scores, before = Scores.from_json(found[0]), BestSoFar.from_json(found[1])
+        best = criterion.is_better(scores, before.scores)
         self.progress = replace(
             self.progress,
             scoring_seconds=self.progress.scoring_seconds + seconds,
-            best=scores if best else self.progress.best,
-            scorings_since_best=0 if best else self.progress.scorings_since_best + 1,
+            best=scores if best else before.scores,
+            scorings_since_best=0 if best else before.scorings_since + 1,
         )
         if not setup.processes.is_first:
             return
@@ -319,22 +324,19 @@ class TrainingSession:
         )
         self._saved = setup.checkpoints.add_scores(self._saved, held, scores)
         setup.checkpoints.prune()
-        setup.tell(self._scored(scores, best=best))
+        at = self.progress
+        setup.tell(criterion.event(scores, step=at.step, seconds=at.seconds, is_best=best))
 
-    def _scored(self, scores: Scores, *, best: bool) -> Scored:
-        metric = scores.metric
-        return Scored(
-            step=self.progress.step,
-            loss=scores.loss,
-            perplexity=math.exp(min(scores.loss, 700.0)),
-            best=best,
-            seconds=self.progress.seconds,
-            best_by=self._setup.checkpoints.criterion.best_by(scores),
-            metric=metric.name if metric else None,
-            score=metric.score if metric else None,
-            signature=metric.signature if metric else "",
-            higher_is_better=metric.higher_is_better if metric else True,
-        )
+    def _best_so_far(self, metric: MetricScore | None) -> BestSoFar:
+        """Return the best scores before this one, found anew if the metric's signature changed."""
+        setup, known = self._setup, BestSoFar(self.progress.best, self.progress.scorings_since_best)
+        if metric is None or not has_other_signature(setup.checkpoints, known, metric):
+            return known
+        assert self._saved is not None
+        with setup.status("scoring earlier checkpoints again"):
+            return score_again(
+                setup.checkpoints, setup.model, setup.evaluate, now=self._saved, tell=setup.tell
+            )
 
     def _restore_tensors(self) -> None:
         """Overwrite weights, moments and averages with those of the newest checkpoint."""
@@ -352,12 +354,6 @@ class TrainingSession:
         self._setup.processes.copy_from_first(everything)
         guard = self._saved.progress.guard if self._saved else None
         self.train_step.guard.restore(self._setup.processes.broadcast(guard))
-
-    def _spent(self) -> Spent:
-        epochs = self.progress.epoch + self.progress.batches_done / max(
-            1, self.progress.epoch_batches
-        )
-        return Spent(self.progress.step, epochs, self.progress.seconds)
 
     def _report_start(self) -> None:
         setup = self._setup

@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
@@ -30,7 +30,7 @@ from transduce.export.ctranslate2 import (
 )
 from transduce.models.base import Seq2Seq
 from transduce.models.folder import load_model, load_settings, load_tokenizer, read_model
-from transduce.models.model_files import find_model
+from transduce.models.model_files import ModelFiles
 from transduce.search.hypothesis import Hypothesis
 from transduce.tasks.base import Task
 from transduce.text.special_ids import EOS_ID
@@ -57,7 +57,9 @@ MISSING = -1e9
 class CTranslate2Engine(Engine):
     """Searches with one model in CTranslate2's format."""
 
+    name: ClassVar[str] = "ctranslate2"
     folder: Path  # a model folder, or one exported to CTranslate2
+    files: ModelFiles | None  # that were converted; None: the folder was exported
     tokenizer: Tokenizer
     translator: Any = field(repr=False)
 
@@ -68,6 +70,7 @@ class CTranslate2Engine(Engine):
             raise InputError(f"CTranslate2 computes on cpu or cuda, not on {device.type}")
         if precision not in COMPUTE_TYPES:
             raise InputError(f"precision={precision!r}: use one of {', '.join(COMPUTE_TYPES)}")
+        files: ModelFiles | None = None
         has_torch_weights = not is_exported(folder)
         library("use the engine torch" if has_torch_weights else "use the model it was made from")
         with ExitStack() as stack:
@@ -83,15 +86,14 @@ class CTranslate2Engine(Engine):
                     raise InputError(f"{folder}: {reason}; use the engine torch")
                 loaded = load_model(folder)
                 config, tokenizer = loaded.config, loaded.tokenizer
-                if loaded.files is not None:
-                    folder = loaded.files.weights.parent  # a run may have better weights later
+                files = loaded.files  # a run may have better weights later
                 converted = Path(stack.enter_context(tempfile.TemporaryDirectory()))
                 compute_type = COMPUTE_TYPES[precision]
                 write_ctranslate2(loaded, converted)
                 del loaded
             check_vocabulary(converted, tokenizer)
             translator = _opened(converted, device, compute_type)
-        return cls(device, config.model.max_length, task, folder, tokenizer, translator)
+        return cls(device, config.model.max_length, task, folder, files, tokenizer, translator)
 
     def attention_model(self) -> Seq2Seq:
         """Load the model a second time, with torch: CTranslate2 does not return single heads."""
@@ -99,12 +101,12 @@ class CTranslate2Engine(Engine):
 
     @cached_property
     def _torch_model(self) -> Seq2Seq:
-        if is_exported(self.folder):
+        if self.files is None:
             raise InputError(
                 f"{self.folder} was exported to CTranslate2, which cannot show attention: use the "
                 "model folder that was exported"
             )
-        return read_model(find_model(self.folder), device=self.device).model
+        return read_model(self.files, device=self.device).model
 
     @cached_property
     def _names(self) -> list[str]:

@@ -4,6 +4,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import ClassVar
 
 import torch
 
@@ -52,6 +53,7 @@ class SearchResult:
 class Engine(ABC):
     """Searches translations with a model; subclasses differ in what they search with."""
 
+    name: ClassVar[str]
     device: torch.device
     max_length: int | None  # of the model's sequences, EOS included; None: no limit
     task: Task

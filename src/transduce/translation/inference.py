@@ -10,6 +10,7 @@ from transduce.errors import InputError
 from transduce.hardware.allocator import reuse_freed_blocks
 from transduce.models.base import Seq2Seq
 from transduce.nn.packed_weights import can_pack, pack
+from transduce.nn.weight_norm import fold_weight_norm
 
 Precision = Literal["float32", "bf16", "int8"]
 
@@ -22,6 +23,7 @@ def prepare_for_inference(model: Seq2Seq, *, precision: Precision) -> Seq2Seq:
     """Convert a model in place for fast inference; it cannot be trained afterwards."""
     if precision not in ("float32", "bf16"):
         raise InputError(f"precision={precision!r}: use float32 or bf16; int8 is CTranslate2's")
+    fold_weight_norm(model)
     model = model.eval().to(torch.bfloat16 if precision == "bf16" else torch.float32)
     is_on_cpu = model.projection.device.type == "cpu"
     if is_on_cpu:

@@ -19,16 +19,30 @@ class LanguagePair:
 
 
 def training_pair(config: Config) -> LanguagePair | None:
-    """Return the pair that the training files are named after (train.en, train.de), if any."""
-    source, target = (_language(names) for names in (config.data.src, config.data.tgt))
+    """Return the pair that the training files (train.en, train.de) or fields are named after."""
+    source, target = _languages(config)
     if source is None or target is None or source == target:
         return None
     return LanguagePair(source, target)
 
 
 def target_language(config: Config) -> str | None:
-    """Return the language that the target files of the training are named after, if any."""
-    return _language(config.data.tgt)
+    """Return the language that the target files or field of the training are named after."""
+    return _languages(config)[1]
+
+
+def _languages(config: Config) -> tuple[str | None, str | None]:
+    """Return the source and the target language, each None if nothing tells it.
+
+    Fields tell a language only if both do: a column may be called `id` or `no`.
+    """
+    data = config.data
+    if data.tgt:
+        return _language(data.src), _language(data.tgt)
+    fields = [name.rpartition(".")[2].strip().replace("_", "-") for name in data.fields.split(",")]
+    if len(fields) == 2 and all(name.partition("-")[0] in NAMES for name in fields):
+        return fields[0], fields[1]
+    return None, None
 
 
 def _language(names: tuple[str, ...]) -> str | None:

@@ -11,8 +11,8 @@ import torch
 from transduce.errors import InputError
 from transduce.export.ctranslate2 import is_exported, is_installed, refusal
 from transduce.hardware.devices import choose_device
-from transduce.models.folder import TOKENIZER, WEIGHTS, load_model, load_settings
-from transduce.models.model_files import ModelFiles, settings_folder
+from transduce.models.folder import TOKENIZER, load_model, load_settings
+from transduce.models.model_files import settings_folder
 from transduce.search.ensemble import Ensemble
 from transduce.tasks.base import Task
 from transduce.tasks.registry import find_task
@@ -108,15 +108,15 @@ def _load_ctranslate2(
         device=device,
         max_positions=engine.max_length,
         by_sentence=config.data.lines == "sentences",
-        read_from=[_files_of_engine(engine.folder)],
+        read_from=[_files_of_engine(engine)],
     )
 
 
-def _files_of_engine(folder: Path) -> Sequence[Path]:
-    """Return the files of the folder that CTranslate2 has loaded or converted."""
-    if is_exported(folder):
-        return [path for path in sorted(folder.iterdir()) if path.is_file()]
-    return ModelFiles(settings_folder(folder), folder / WEIGHTS).paths
+def _files_of_engine(engine: CTranslate2Engine) -> Sequence[Path]:
+    """Return the files that CTranslate2 has loaded, or that were converted for it."""
+    if engine.files is not None:
+        return engine.files.paths
+    return [path for path in sorted(engine.folder.iterdir()) if path.is_file()]
 
 
 def _check_same_vocabulary(one: Path, other: Path) -> None:

@@ -12,7 +12,7 @@ from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
 from transduce.data.corpus import Pair, count_pairs, read_pairs, source_of
-from transduce.errors import InputError
+from transduce.errors import InputError, counted
 from transduce.hardware.devices import choose_device, on_device
 from transduce.models.folder import LoadedModel, load_model
 from transduce.search.forced import forced_scores
@@ -138,7 +138,7 @@ class Scorer:
         for side, ids in (("source", row.src), ("translation", row.tgt)):
             if len(ids) > longest:
                 raise InputError(
-                    f"line {number:,}: its {side} has {len(ids):,} tokens with EOS, but "
+                    f"line {number:,}: its {side} has {counted(len(ids), 'token')} with EOS, but "
                     f"the model has {longest:,} positions; shorten it or take it out"
                 )
 

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from itertools import chain
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from transduce.errors import InputError
+from transduce.errors import InputError, counted
 from transduce.hardware.devices import on_device
 from transduce.models.base import Searchable, Seq2Seq
 from transduce.search.beam import Beam, beam_search
@@ -48,6 +48,7 @@ class BeamSearch(Protocol):
 class TorchEngine(Engine):
     """Searches with one model, or an ensemble, on one device."""
 
+    name: ClassVar[str] = "torch"
     model: Searchable[Any]
     tokenizer: Tokenizer
     autocast: torch.dtype | None = None
@@ -91,7 +92,8 @@ class TorchEngine(Engine):
                 raise
             if len(batch) == 1:
                 raise InputError(
-                    f"not enough memory for one sentence of {len(batch[0].ids):,} tokens with a "
+                    f"not enough memory for one sentence of "
+                    f"{counted(len(batch[0].ids), 'token')} with a "
                     f"beam of {options.beam:,}: use a smaller beam, or shorter lines"
                 ) from fault
         half = len(batch) // 2

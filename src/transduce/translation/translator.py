@@ -6,13 +6,14 @@ similar length are translated together; a sentence gets the same translation alo
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any
 
 import torch
 
-from transduce.errors import InputError
+from transduce.errors import InputError, counted
 from transduce.hardware.allocator import release_freed_memory
 from transduce.models.attention import Attention, attention_of
 from transduce.models.base import Searchable
@@ -20,8 +21,10 @@ from transduce.search.hypothesis import Hypothesis
 from transduce.tasks.base import Task
 from transduce.tasks.translation import TranslationTask
 from transduce.text.pieces import Piece, cut, join
+from transduce.text.scripts import main_script, name_of_script
 from transduce.text.sentences import split_sentences
 from transduce.text.special_ids import EOS_ID
+from transduce.text.spelling import scripts_of_vocabulary
 from transduce.text.tokenizer import Tokenizer
 from transduce.translation.engine import (
     EncodedSentence,
@@ -85,6 +88,11 @@ class Translator:
         limits = [self._task.max_src_tokens, max_positions and max_positions - 1]  # EOS takes one
         self._max_src_tokens = min((n for n in limits if n is not None), default=None)
 
+    @property
+    def engine_name(self) -> str:
+        """What it searches with: torch or ctranslate2."""
+        return self._engine.name
+
     def translate(
         self,
         texts: Sequence[str],
@@ -145,6 +153,17 @@ class Translator:
         """Return the number of tokens of each text."""
         return [len(ids) for ids in self._tokenizer.encode_batch(texts)]
 
+    def unknown_script(self, text: str) -> str | None:
+        """Return the script of a text if the model was hardly trained on any text in it."""
+        script = main_script(text)
+        if script is None or not self._known_scripts or script in self._known_scripts:
+            return None
+        return name_of_script(script)
+
+    @cached_property
+    def _known_scripts(self) -> frozenset[str]:
+        return scripts_of_vocabulary(self._tokenizer)
+
     def _in_turn(self, read: Iterable[list[InputLine]], options: Options) -> Iterator[Translation]:
         for number, lines in enumerate(read, start=1):
             yield from self._translate(lines, options)
@@ -195,7 +214,8 @@ class Translator:
         for line, parts, prefix, text in zip(lines, split, prefixes, given, strict=True):
             if self._max_positions is not None and len(prefix) >= self._max_positions:
                 raise InputError(
-                    f"line {line.number + 1:,}: a prefix of {len(prefix):,} tokens, but the model "
+                    f"line {line.number + 1:,}: a prefix of "
+                    f"{counted(len(prefix), 'token')}, but the model "
                     f"has {self._max_positions:,} positions; shorten it"
                 )
             pieces, rows = self._short_enough(line, parts, [next(ids) for _ in parts])
@@ -223,7 +243,8 @@ class Translator:
                 rows.append(row)
             elif self._task.max_src_tokens is None:
                 raise InputError(
-                    f"line {line.number + 1:,} has {len(row):,} tokens, but the model reads at "
+                    f"line {line.number + 1:,} has {counted(len(row), 'token')}, "
+                    "but the model reads at "
                     f"most {self._max_src_tokens:,}, and the task {self._task.name} does not cut "
                     "lines: shorten it"
                 )

@@ -477,7 +477,9 @@ function pointInto(event, size, rows) {
 const isSame = (one, other) => Boolean(one && other && one.side === other.side && one.index === other.index);
 
 function title() {
-  return `${TITLES[state.kind]}, layer ${state.layer + 1}, ${state.heads.size ? headNames() : "no head"}`;
+  const layer = layersOf(state.kind) > 1 ? [`layer ${state.layer + 1}`] : [];
+  const heads = headsOf(state.kind) > 1 ? [state.heads.size ? headNames() : "no head"] : [];
+  return [TITLES[state.kind], ...layer, ...heads].join(", ");
 }
 
 function caption() {
@@ -633,7 +635,13 @@ function stepped({ side, index }, key) {
 
 // Choices
 
+/** A choice between one thing is none. */
+function hideUnlessSeveral(id, choices) {
+  byId(id).closest("fieldset").hidden = choices.length < 2;
+}
+
 function makeSegments(id, choices, chosen, choose) {
+  hideUnlessSeveral(id, choices);
   byId(id).replaceChildren(...choices.map(([value, name]) => {
     const label = document.createElement("label");
     const input = Object.assign(document.createElement("input"), {
@@ -664,6 +672,8 @@ function makeLayers() {
 }
 
 function makeHeads() {
+  hideUnlessSeveral("heads", count(headsOf(state.kind)));
+  byId("average").parentElement.hidden = headsOf(state.kind) < 2;
   byId("heads").replaceChildren(...count(headsOf(state.kind)).map((head) => {
     const button = Object.assign(document.createElement("button"), { type: "button" });
     const dot = Object.assign(document.createElement("span"), { className: "dot" });
@@ -699,6 +709,7 @@ function firstWords({ source }) {
 function makeChoices() {
   const kinds = Object.entries(KINDS).filter(([kind]) => layersOf(kind)).map(([kind, { name }]) => [kind, name]);
   makeSegments("kinds", kinds, state.kind, chooseKind);
+  byId("about-self").hidden = kinds.length < 2;
   makeSegments("views", Object.entries(VIEWS), state.view, (view) => change({ view }));
   makeLayers();
   makeHeads();

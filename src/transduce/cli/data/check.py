@@ -35,8 +35,8 @@ def check_corpus(
 
     from transduce.data.cleaning import CleaningReport, clean
     from transduce.data.corpus import (
-        count_pairs,
-        read_pairs,
+        count_records,
+        read_records,
         read_sentences,
         source_of,
         text_or_corpus,
@@ -46,11 +46,11 @@ def check_corpus(
     source = source_of(src, tgt, fields=fields, among=files)
     held = [text_or_corpus(path, fields=fields, among=files) for path in held_out or []]
     hidden = [text for one in held for text in read_sentences(one)]
-    total = count_pairs(source)
+    total = count_records(source)
     report = CleaningReport()
     console = Console(stderr=True)
     pairs = track(
-        read_pairs(source),
+        read_records(source),
         "checking",
         total,
         console=console,
@@ -67,13 +67,17 @@ def _show(report: "CleaningReport") -> None:
     from rich.console import Console
     from rich.table import Table
 
-    from transduce.data.cleaning import FILTERS
+    from transduce.data.cleaning import FILTERS, UNREADABLE
 
     table = Table("", box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
     table.add_column("pairs", justify="right")
     table.add_column("share", justify="right")
     rows = [("read", report.pairs)]
-    rows += [(f"dropped: {fault}", report.dropped[fault]) for fault in FILTERS]
+    rows += [
+        (f"dropped: {fault}", report.dropped[fault])
+        for fault in FILTERS
+        if fault != UNREADABLE or report.dropped[fault]
+    ]
     for name, count in [*rows, ("kept", report.kept)]:
         table.add_row(name, f"{count:,}", f"{count / report.pairs:.2%}")
     console = Console(highlight=False, markup=False, emoji=False, soft_wrap=True)
@@ -81,7 +85,10 @@ def _show(report: "CleaningReport") -> None:
     for fault in FILTERS:
         for number, pair in report.examples.get(fault, []):
             console.print(f"\n{fault}, pair {number:,}:")
-            console.print(f"  {_shortened(pair.src)}\n  {_shortened(pair.tgt)}")
+            if fault == UNREADABLE:  # the line and the rule, which say more than the text alone
+                console.print(f"  {pair.src}")
+            else:
+                console.print(f"  {_shortened(pair.src)}\n  {_shortened(pair.tgt)}")
 
 
 def _shortened(text: str) -> str:

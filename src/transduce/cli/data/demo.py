@@ -6,6 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from transduce.errors import counted
+
 if TYPE_CHECKING:
     from transduce.data.corpus import Pair
 
@@ -38,7 +40,8 @@ def write_text(folder: Path, *, train: int, dev: int, test: int) -> "Sequence[Pa
             with text_output(folder / f"{name}.{language}") as write:
                 for pair in pairs:
                     write(pair[side])
-    typer.echo(f"{train:,} pairs for training, {dev} for development, {test} for testing, such as")
+    for_training = counted(train, "pair")
+    typer.echo(f"{for_training} for training, {dev} for development, {test} for testing, such as")
     for pair in corpus.test[:SHOWN]:
         typer.echo(f"  {pair.src}\n  {pair.tgt}")
     return corpus.test

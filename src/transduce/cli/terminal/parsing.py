@@ -1,5 +1,6 @@
-"""A command line that refuses an option given twice, instead of taking the last in silence."""
+"""A command line that refuses an option given twice, and says plainly what is wrong with one."""
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -7,7 +8,7 @@ from typing import Any, TypeVar
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from transduce.errors import InputError
+from transduce.errors import InputError, did_you_mean
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -55,3 +56,52 @@ def takes_one_value(option: Any) -> bool:
     if option.param_type_name != "option" or option.multiple or getattr(option, "count", False):
         return False
     return not option.is_flag or bool(option.secondary_opts)
+
+
+def explain(mistake: typer.TyperException) -> str:
+    """Say what is wrong with a command line: the option, the value found and the rule."""
+    errors = getattr(mistake.__cause__, "errors", None)  # of the library that checks values
+    if errors is not None:
+        from transduce.config.rules import broken_rule
+
+        [first, *_] = errors(include_url=False)
+        return f"{_name(mistake)} {first['input']}: {broken_rule(first)}"
+    option = getattr(mistake, "option_name", None)
+    if hasattr(mistake, "possibilities"):
+        return f"no option {option}{did_you_mean(str(option), mistake.possibilities or ())}" + (
+            _see_help(mistake)
+        )
+    return _in_our_words(" ".join(mistake.format_message().split()), mistake)
+
+
+def _in_our_words(message: str, mistake: typer.TyperException) -> str:
+    """Rewrite the messages of the library that parses, which leaves no other way to know them."""
+    if found := re.fullmatch(r"Missing (?:argument|option) '(.*?)'\.(?: (.*))?", message):
+        rest = f": {found[2][0].lower()}{found[2][1:]}" if found[2] else _see_help(mistake)
+        return f"{found[1]} is missing{rest}"
+    if found := re.fullmatch(r"No such command '(.*?)'\.(?: Did you mean (.*)\?)?", message):
+        meant = re.findall(r"'(.*?)'", found[2] or "")
+        hint = f" (did you mean {' or '.join(meant)}?)" if meant else ""
+        return f"no command {found[1]!r}{hint}{_see_help(mistake)}"
+    if found := re.fullmatch(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", message):
+        return f"more arguments than the command takes: {found[1]}{_see_help(mistake)}"
+    if found := re.fullmatch(r"Option '(.*?)' requires an argument\.", message):
+        return f"{found[1]} needs a value{_see_help(mistake)}"
+    if found := re.fullmatch(r"Invalid value for '(.*?)': (.*)", message):
+        return f"{found[1]}: {found[2]}"
+    return message
+
+
+def _name(mistake: typer.TyperException) -> str:
+    """Return the option or argument that is wrong, as the user writes it."""
+    parameter: Any = getattr(mistake, "param", None)
+    if parameter is None:
+        return "a value"
+    if parameter.param_type_name == "option":
+        return str(max(parameter.opts, key=len))
+    return str(parameter.metavar or parameter.name)
+
+
+def _see_help(mistake: typer.TyperException) -> str:
+    path = getattr(getattr(mistake, "ctx", None), "command_path", None)
+    return f"; {path} --help shows how to write it" if path else ""

@@ -7,6 +7,7 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
+from transduce.errors import counted
 from transduce.evaluation.paper_bleu import CONVENTION, PAPER_BLEU
 from transduce.evaluation.report import LOWER_IS_BETTER, MAX_RESAMPLED, RESAMPLES
 
@@ -114,7 +115,7 @@ def _footnotes(result: "Evaluation") -> Iterator[str]:
 
 
 def _size(result: "Evaluation") -> str:
-    sentences = f"{result.report.sentences:,} sentences"
+    sentences = counted(result.report.sentences, "sentence")
     return sentences if result.references == 1 else f"{sentences}, {result.references} references"
 
 

@@ -18,6 +18,7 @@ from transduce.data.corpus import (
     read_lines,
     read_side,
 )
+from transduce.data.formats.broken import how_to_convert_stream
 from transduce.data.formats.lines import MAX_LINE_BYTES
 from transduce.errors import InputError
 from transduce.files.errors import reporting_read_errors
@@ -46,7 +47,7 @@ class TextInput:
                 "--fields is for files with several: name a .tsv, .csv, .jsonl or .tmx"
             )
         for path in self._files:
-            check_fields(path, fields, side="src", among=self._files)
+            check_fields(path, fields, side="src", among=self._files, source_only=True)
         self._starts: list[int] = []  # of each file, the number of its first line
 
     @property
@@ -76,7 +77,7 @@ class TextInput:
 
     def _lines(self, path: Path) -> Iterator[str]:
         if path != STANDARD_INPUT:
-            return read_side(path, "src", fields=self.fields)
+            return read_side(path, "src", fields=self.fields, source_only=True)
         return read_stream(_standard_input(), "standard input")
 
     def location(self, number: int) -> str:
@@ -108,7 +109,7 @@ def read_stream(stream: BinaryIO, name: str) -> Iterator[str]:
         except UnicodeDecodeError as undecodable:
             raise InputError(
                 f"{name} line {number:,} byte {undecodable.start + 1:,}: not UTF-8; "
-                "convert it to UTF-8"
+                f"{how_to_convert_stream(line)}"
             ) from undecodable
         if number == 1:
             text = text.removeprefix("\ufeff")

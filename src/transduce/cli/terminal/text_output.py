@@ -1,14 +1,18 @@
 """Output lines: to standard output as they are written, or to a file that is complete or absent."""
 
+import os
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from transduce.errors import InputError
 from transduce.files.atomic import atomic_file
 from transduce.files.errors import reporting_write_errors
+
+if TYPE_CHECKING:
+    from rich.console import Console
 
 Write = Callable[[str], None]
 """Writes one line and ends it."""
@@ -22,6 +26,33 @@ def text_output(path: Path | None) -> Iterator[Write]:
         return
     with reporting_write_errors(path), _opened(path) as stream:
         yield lambda line: _write(stream, line)
+
+
+def drop_unwritable_output() -> None:
+    """Send to nowhere what is written to standard streams from now on whose reader is gone.
+
+    What is still buffered is dropped too, or Python would fail again when it exits.
+    """
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            if stream is not None:
+                stream.flush()
+        except OSError:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
+
+
+def lasting_console() -> "Console":
+    """Return a console on standard error that goes on without a word if its reader is gone."""
+    from rich.console import Console
+
+    class LastingConsole(Console):
+        def on_broken_pipe(self) -> None:
+            self.quiet = True
+            drop_unwritable_output()
+
+    return LastingConsole(stderr=True)
 
 
 @contextmanager

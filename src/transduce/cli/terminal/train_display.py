@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
 
+from transduce.errors import counted
 from transduce.training.run.events import (
     Compiling,
     Event,
@@ -77,8 +78,10 @@ class Display:
         """Return a console on a copy of standard error, which stays when that is captured."""
         from rich.console import Console
 
+        from transduce.cli.terminal.text_output import lasting_console
+
         if not self._captures:
-            return Console(stderr=True)
+            return lasting_console()  # the product of a run is its folder, not what it prints
         number = sys.stderr.fileno()
         copy = os.fdopen(os.dup(number), "w", encoding=sys.stderr.encoding, errors="replace")
         self._stack.enter_context(copy)
@@ -204,24 +207,27 @@ def lines(event: Event) -> list[str]:
         case Saved():
             return [f"{at}  saved"]
         case Skipped():
-            what = "1 step" if event.count == 1 else f"{event.count:,} steps"
+            what = counted(event.count, "step")
             return [f"{at}  skipped {what}: the loss spiked or was not finite ({event.batches})"]
         case RolledBack():
             return [f"{at}  rolled back to the weights of step {event.to:,} ({event.batches})"]
         case MemoryLowered():
-            return [f"{at}  out of memory: now at most {event.tokens:,} padded tokens at a time"]
+            tokens = counted(event.tokens, "padded token")
+            return [f"{at}  out of memory: now at most {tokens} at a time"]
         case Warned():
             return [event.message]
         case Finished():
             after = f"{at}, {duration(event.seconds)} of training"
-            return [f"finished: {event.reason}", f"{after}; model folder: {event.weights}"]
+            chosen = [f"weights {event.choice}"] if event.choice else []
+            end = f"{after}; model folder: {event.weights}"
+            return [f"finished: {event.reason}", *chosen, end]
         case _:
             return []
 
 
 def _started(event: Started) -> list[str]:
     processes = "" if event.processes == 1 else f", {event.processes} processes"
-    size = f"{event.pairs:,} pairs, {event.parameters:,} parameters"
+    size = f"{counted(event.pairs, 'pair')}, {counted(event.parameters, 'parameter')}"
     found = [f"{size}, {event.device}, {event.precision}{processes}"]
     if event.step:
         found.append(f"resuming after step {event.step:,}, {duration(event.seconds)} of training")

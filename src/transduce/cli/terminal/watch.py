@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from transduce.errors import counted, how_to_install
+
 if TYPE_CHECKING:
     from types import FrameType
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from transduce.training.distributed import ProcessRank
     from transduce.training.loop import TrainingOutcome
     from transduce.training.progress import Preparing, Settled, Translated, Working
-    from transduce.training.run.events import Event
+    from transduce.training.run.events import Event, Stepped
 
     AnyEvent = Event | Preparing | Settled | Working | Translated
 
@@ -85,6 +87,7 @@ class Watch:
         self._listeners: list[Callable[[Event], None]] = [display] if display else []
         self._phases: dict[str, tuple[ExitStack, Callable[[int, int], None]]] = {}
         self._folder: Path | None = None
+        self._speed_check: Callable[[Stepped], str | None] = lambda _event: None
         self._drawn_at = 0.0
 
     @property
@@ -159,11 +162,14 @@ class Watch:
     def _show_settings(self, event: "Settled") -> None:
         """Show what was chosen, and continue the curves after the steps already made."""
         from transduce.analysis import curves, tensorboard
+        from transduce.training.plan.speed_check import SpeedCheck
         from transduce.training.run.folder import EVENTS
 
         if self._display is None:
             return
         self._config = event.config
+        if event.planned is not None:
+            self._speed_check = SpeedCheck(event.planned)
         data = describe_data(event.data, event.config.data.subwords) if event.data else []
         for line in (*data, *event.notes, *_summary(event.config)):
             self._display.say(line)
@@ -173,17 +179,19 @@ class Watch:
         if curves.available():
             self._folder = event.folder
         else:
-            self._display.say("Install 'transduce[plot]' for curves.png and TensorBoard.")
+            self._display.say(f"For curves.png and TensorBoard: {how_to_install('plot')}")
 
     def _report(self, event: "Event") -> None:
         """Pass an event to the listeners; at a score, draw the curves again."""
         from transduce.analysis.curves import draw_curves
-        from transduce.training.run.events import Finished, Scored
+        from transduce.training.run.events import Finished, Scored, Stepped
         from transduce.training.run.folder import CURVES, JOURNAL
         from transduce.training.run.journal import read_journal
 
         for listener in self._listeners:
             listener(event)
+        if isinstance(event, Stepped) and self._display and (line := self._speed_check(event)):
+            self._display.say(line)
         if isinstance(event, Scored) and self._display and self._translated:
             for line in self._samples.lines(self._translated):
                 self._display.say(line)
@@ -214,11 +222,13 @@ def describe_data(data: "DataSummary", subwords: str) -> "Iterator[str]":
     """Say what became of the pairs, and if the vocabulary is smaller than requested."""
     from transduce.data.cleaning import describe_dropped
 
-    dev = f"{data.held_out or data.dev:,} {'held out' if data.held_out else 'pairs given'}"
-    yield f"data: {data.read:,} pairs read, {data.trained:,} trained on, {dev} for development"
+    given = f"{counted(data.dev, 'pair')} given"
+    dev = f"{data.held_out:,} held out" if data.held_out else given
+    read = f"{counted(data.read, 'pair')} read"
+    yield f"data: {read}, {data.trained:,} trained on, {dev} for development"
     dropped = sum(data.dropped.values())
     if dropped:
-        yield f"dropped {dropped:,} pairs: {describe_dropped(data.dropped)}"
+        yield f"dropped {counted(dropped, 'pair')}: {describe_dropped(data.dropped)}"
     if dropped > MANY_DROPPED * data.read:
         yield "'transduce data check' shows examples; --no-clean keeps what only looks odd"
     requested = data.requested_vocab_size
@@ -230,7 +240,8 @@ def describe_data(data: "DataSummary", subwords: str) -> "Iterator[str]":
         reason = "the training text has no more words"
     else:
         reason = "the training text has no more to learn, its words are entries already"
-    yield f"vocabulary: {data.vocab_size:,} entries, not the {requested:,} requested: {reason}"
+    entries = counted(data.vocab_size, "entry", "entries")
+    yield f"vocabulary: {entries}, not the {requested:,} requested: {reason}"
 
 
 def _summary(config: "Config") -> "Iterator[str]":
@@ -240,21 +251,33 @@ def _summary(config: "Config") -> "Iterator[str]":
     m, t, r = config.model, config.training, config.run
     yield f"model: {m.summary()}"
     yield (
-        f"batches: {t.batch_tokens:,} tokens per side, {m.vocab_size:,} subwords "
-        f"({config.data.subwords}), label smoothing {t.eps_ls}, seed {r.seed}"
+        f"batches: {counted(t.batch_tokens, 'token')} per side, "
+        f"{counted(m.vocab_size, 'subword')} ({config.data.subwords}), "
+        f"label smoothing {t.eps_ls}, seed {r.seed}"
     )
     rate = f", peak {t.learning_rate:g}" if t.learning_rate else ""
-    yield f"learning rate: schedule {t.schedule}, warm-up {t.warmup_steps:,} steps{rate}"
-    ends = [f"{t.steps:,} steps"] if t.steps < NO_LIMIT else []
-    ends += [f"{t.epochs:g} epochs"] if t.epochs else []
-    ends += [f"{t.minutes:g} minutes"] if t.minutes else []
-    ends += [f"{t.patience} scores without improvement"] if t.patience else []
+    warmup = counted(t.warmup_steps, "step")
+    yield f"learning rate: schedule {t.schedule}, warm-up {warmup}{rate}"
+    ends = [counted(t.steps, "step")] if t.steps < NO_LIMIT else []
+    ends += [counted(t.epochs, "epoch")] if t.epochs else []
+    ends += [counted(t.minutes, "minute")] if t.minutes else []
+    ends += [f"{counted(t.patience, 'score')} without improvement"] if t.patience else []
     yield f"ends after {' or '.join(ends)}"
-    early = f"first after {r.first_score_steps:,} steps, then " if r.first_score_steps else ""
-    share = (
-        f", at most {r.scoring_share:.0%} of the time" if t.minutes and r.scoring_share < 1 else ""
-    )
-    yield (
-        f"scores: {early}every {r.checkpoint_steps:,} steps{share}; "
-        f"{r.score_sentences:,} sentences are translated, the best by {r.choose_by} are kept"
-    )
+    yield _scoring(config)
+
+
+def _scoring(config: "Config") -> str:
+    """Say when a run is scored, and what its scores decide."""
+    r, interval = config.run, config.run.checkpoint_steps
+    has_early = r.first_score_steps is not None and r.first_score_steps < interval
+    early = f"first after {counted(r.first_score_steps or 0, 'step')}, then " if has_early else ""
+    is_limited = config.training.minutes is not None and r.scoring_share < 1
+    share = f", at most {r.scoring_share:.0%} of the time" if is_limited else ""
+    every = "every step" if interval == 1 else f"every {interval:,} steps"
+    if r.score_sentences == 0:
+        chosen = "nothing is translated, the dev loss decides which weights are kept"
+    else:
+        by = "their score" if r.choose_by == "metric" else "the dev loss"
+        sentences = counted(r.score_sentences, "sentence is", "sentences are")
+        chosen = f"{sentences} translated, {by} decides which weights are kept"
+    return f"scores: {early}{every}{share}; {chosen}"

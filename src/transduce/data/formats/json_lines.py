@@ -9,18 +9,30 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from transduce.data.formats.broken import BrokenRecord, beginning
 from transduce.data.formats.lines import read_lines
 from transduce.errors import InputError, did_you_mean
 
 NEST = "translation"
 
 
-def read_fields(path: Path, names: tuple[str, ...]) -> Iterator[list[str]]:
-    """Stream the texts of some fields, one object at a time."""
+def read_fields(
+    path: Path, names: tuple[str, ...], *, source_only: bool = False
+) -> Iterator[list[str] | BrokenRecord]:
+    """Stream the texts of some fields, one object at a time.
+
+    `source_only`: the source is all that is wanted, so an error asks for its field alone.
+    """
+    wanted = "the source's with --fields" if source_only else "two of them with --fields"
     for number, line in enumerate(read_lines(path), start=1):
         place = f"{path} line {number:,}"
-        entry = _object(line, place)
-        yield [_text(entry, name, place) for name in names]
+        try:
+            entry = _object(line, place)
+            texts = [_text(entry, name, place, wanted) for name in names]
+        except InputError as fault:
+            yield BrokenRecord(fault, line)
+        else:
+            yield texts
 
 
 def _object(line: str, place: str) -> dict[str, Any]:
@@ -28,14 +40,16 @@ def _object(line: str, place: str) -> dict[str, Any]:
         entry = json.loads(line)
     except (ValueError, RecursionError) as malformed:
         raise InputError(
-            f"{place}: not JSON: {malformed}; every line must be one object"
+            f"{place}: not JSON: {malformed}: {beginning(line)}; every line must be one object"
         ) from malformed
     if not isinstance(entry, dict):
-        raise InputError(f"{place}: not an object with fields; every line must be one")
+        raise InputError(
+            f"{place}: not an object with fields: {beginning(line)}; every line must be one"
+        )
     return entry
 
 
-def _text(entry: dict[str, Any], name: str, place: str) -> str:
+def _text(entry: dict[str, Any], name: str, place: str, wanted: str) -> str:
     text = _at(entry, name)
     if text is None:
         text = _at(entry, f"{NEST}.{name}")
@@ -43,7 +57,7 @@ def _text(entry: dict[str, Any], name: str, place: str) -> str:
         known = list(_names(entry))
         raise InputError(
             f"{place}: no text in field {name!r}{did_you_mean(name, known)}; the fields are "
-            f"{known}; name two of them with --fields"
+            f"{known}; name {wanted}"
         )
     if any("\ud800" <= character <= "\udfff" for character in text):
         raise InputError(f"{place}: field {name!r} has half of a surrogate pair")

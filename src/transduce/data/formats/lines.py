@@ -13,7 +13,8 @@ from importlib import import_module
 from io import BufferedIOBase
 from pathlib import Path
 
-from transduce.errors import InputError
+from transduce.data.formats.broken import how_to_convert
+from transduce.errors import InputError, how_to_install
 from transduce.files.errors import reporting_read_errors
 
 BLOCK_BYTES = 1 << 20
@@ -88,7 +89,8 @@ class _ZstandardFile(BufferedIOBase):
         try:
             self._library = import_module("zstandard")
         except ImportError:
-            raise InputError(f"{path}: install the package zstandard to read .zst") from None
+            install = how_to_install("zstd")
+            raise InputError(f"{path}: reading .zst needs zstandard: {install}") from None
         self._packed = path.open("rb")
         self._frame = self._library.ZstdDecompressor().decompressobj()
         self._ended = True  # between frames
@@ -121,4 +123,11 @@ class _ZstandardFile(BufferedIOBase):
 def _not_utf_8(path: Path, block: bytes, position: int, lines_before: int) -> InputError:
     line = lines_before + block.count(b"\n", 0, position) + 1
     byte = position - block.rfind(b"\n", 0, position)
-    return InputError(f"{path} line {line:,} byte {byte:,}: not UTF-8; convert the file to UTF-8")
+    cure = _cure(path, block)
+    return InputError(f"{path} line {line:,} byte {byte:,}: not UTF-8; {cure}")
+
+
+def _cure(path: Path, block: bytes) -> str:
+    is_packed = path.suffix.lower() in COMPRESSED
+    plain = path.with_suffix("") if is_packed else path
+    return ("decompress it; " if is_packed else "") + how_to_convert(plain, block)

@@ -10,8 +10,9 @@ import re
 from collections.abc import Iterator
 from pathlib import Path
 
+from transduce.data.formats.broken import BrokenRecord, beginning
 from transduce.data.formats.lines import MAX_LINE_BYTES, read_lines
-from transduce.errors import InputError, did_you_mean
+from transduce.errors import InputError, counted, did_you_mean
 
 DEFAULT_NAMES = ("src", "tgt")
 
@@ -40,28 +41,47 @@ _HEADER_WORDS = frozenset(
 
 
 def read_columns(
-    path: Path, names: tuple[str, ...], *, sides: tuple[int, ...] = (0, 1), delimiter: str
-) -> Iterator[list[str]]:
+    path: Path,
+    names: tuple[str, ...],
+    *,
+    sides: tuple[int, ...] = (0, 1),
+    delimiter: str,
+    source_only: bool = False,
+) -> Iterator[list[str] | BrokenRecord]:
     """Stream the cells of some columns, one row at a time.
 
-    `sides` says of each name whether it is the source's, 0, or the target's, 1.
+    `sides` says of each name whether it is the source's, 0, or the target's, 1. `source_only`: the
+    source is all that is wanted, so an error asks for its column alone.
     """
     rows = _csv_rows(path) if delimiter == "," else _tsv_rows(path)
     number, first = next(rows, (0, []))
     if not first:
         raise InputError(f"{path} has only blank lines")
-    places, has_header = _places(
-        first, names, sides, f"{path} line {number:,}", delimiter=delimiter
-    )
+    place = f"{path} line {number:,}"
+    try:
+        places, has_header = _places(first, names, sides, place, delimiter=delimiter)
+    except _ColumnError as unclear:
+        raise InputError(unclear.for_source if source_only else str(unclear)) from None
     if not has_header:
         yield [first[place] for place in places]
     for number, cells in rows:
         if len(cells) != len(first):
-            raise InputError(f"{path} line {number:,}: {_miscounted(cells, first, delimiter)}")
+            fault = _miscounted(cells, first, delimiter)
+            broken = InputError(f"{path} line {number:,}: {fault}")
+            yield BrokenRecord(broken, delimiter.join(cells))
+            continue
         has_header = False
         yield [cells[place] for place in places]
     if has_header:
         raise InputError(f"{path} has a header ({_listed(first)}) but no other line")
+
+
+class _ColumnError(InputError):
+    """It is not clear which columns are meant."""
+
+    def __init__(self, fault: str, cure: str, cure_for_source: str) -> None:
+        super().__init__(f"{fault} {cure}")
+        self.for_source = f"{fault} {cure_for_source}"
 
 
 def lacks_names(path: Path, names: tuple[str, ...]) -> bool:
@@ -138,21 +158,26 @@ def _named(name: str, header: list[str], place: str) -> int:
         return folded.index(name.casefold())
     if _is_number(name):
         return _numbered(name, header, place)
-    raise InputError(
+    raise _ColumnError(
         f"{place}: no column {name!r}{did_you_mean(name, header)}; the first line has "
-        f"{_listed(header)}; choose two of these, or two numbers such as --fields 1,2"
+        f"{_listed(header)};",
+        "choose two of these, or two numbers such as --fields 1,2",
+        "choose the source's among these, or its number, such as --fields 1",
     )
 
 
 def _default_places(header: list[str], sides: tuple[int, ...], place: str) -> list[int]:
     """Return the first two columns of a table that has no others, and no header."""
     if len(header) > 2 or (len(header) == 1 and len(sides) == 2):
-        raise InputError(f"{place}: {_not_two(header)}")
+        raise _not_two(header, place)
     if _looks_like_header(header):
         numbers = ",".join(str(number) for number in range(1, len(header) + 1))
-        raise InputError(
-            f"{place} looks like a header ({_listed(header)}): name the columns, as in "
-            f"--fields {','.join(header)}, or use --fields {numbers} if it is text"
+        raise _ColumnError(
+            f"{place} looks like a header ({_listed(header)}):",
+            f"name the columns, as in --fields {','.join(header)}, or use --fields {numbers} if "
+            "it is text",
+            f"name the source's column, as in --fields {header[0]}, or use --fields 1 if it is "
+            "text",
         )
     return [min(side, len(header) - 1) for side in sides]
 
@@ -161,23 +186,32 @@ def _looks_like_header(cells: list[str]) -> bool:
     return len(set(cells)) == len(cells) and all(map(_is_header_word, cells))
 
 
-def _not_two(cells: list[str]) -> str:
-    columns = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
+def _not_two(cells: list[str], place: str) -> InputError:
     if len(cells) > 2:
-        return (
-            f"{columns} instead of two: {_listed(cells)}; choose two by number, such as "
-            "--fields 1,3, or by the names in the first line"
+        return _ColumnError(
+            f"{place}: {len(cells)} columns",
+            f"instead of two: {_listed(cells)}; choose two by number, such as --fields 1,3, or by "
+            "the names in the first line",
+            f"({_listed(cells)}): choose the source's by number, such as --fields 1, or by its "
+            "name in the first line",
         )
     other = next((sign for sign in ("\t", ";", ",") if sign in cells[0]), None)
     found = {"\t": "tabs: is it a .tsv?", ";": "semicolons: write commas", ",": "commas: a .csv?"}
-    return f"{columns} instead of two" + (f"; it has {found[other]}" if other else "")
+    hint = f"; it has {found[other]}" if other else ""
+    return InputError(f"{place}: 1 column instead of two{hint}")
 
 
 def _miscounted(cells: list[str], first: list[str], delimiter: str) -> str:
     sign = "a tab" if delimiter == "\t" else "a comma"
-    columns = "1 column" if len(cells) == 1 else f"{len(cells)} columns"
+    columns = counted(len(cells), "column")
     wanted = "two" if len(first) == 2 else f"{len(first)} as in the first line"
-    return f"{columns} instead of {wanted}, separated by {sign}"
+    cure = f"remove {sign} from the text, or the line"
+    if delimiter == ",":
+        cure = "put the text that has a comma in quotes, or remove the line"
+    if len(cells) < len(first):
+        cure = "add what is missing, or remove the line"
+    row = beginning(delimiter.join(cells))
+    return f"{columns} instead of {wanted}, separated by {sign}: {row}; {cure}"
 
 
 def _is_number(name: str) -> bool:

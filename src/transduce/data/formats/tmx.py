@@ -21,8 +21,13 @@ BYTES_AT_ONCE = 1 << 16
 XML_LANG = "xml:lang"
 
 
-def read_segments(path: Path, languages: tuple[str, ...]) -> Iterator[list[str]]:
-    """Stream the texts of each unit that has all languages; raise if there is none."""
+def read_segments(
+    path: Path, languages: tuple[str, ...], *, source_only: bool = False
+) -> Iterator[list[str]]:
+    """Stream the texts of each unit that has all languages; raise if there is none.
+
+    `source_only`: the source is all that is wanted, so an error asks for its language alone.
+    """
     reader = _Reader(path, languages)
     found = 0
     for block in read_blocks(path):
@@ -34,7 +39,7 @@ def read_segments(path: Path, languages: tuple[str, ...]) -> Iterator[list[str]]
         found += 1
         yield texts
     if not found:
-        raise InputError(f"{path}: {reader.why_nothing()}")
+        raise InputError(f"{path}: {reader.why_nothing(source_only=source_only)}")
 
 
 class _Reader:
@@ -75,7 +80,7 @@ class _Reader:
         self._parse(b"", is_last=True)
         return self._taken()
 
-    def why_nothing(self) -> str:
+    def why_nothing(self, *, source_only: bool) -> str:
         """Say which languages there are."""
         if not self._seen:
             return "no translation unit (tu with tuv and seg): is it TMX?"
@@ -83,9 +88,12 @@ class _Reader:
         for language in self._given:
             if not any(_fits(_normal(language), _normal(one)) for one in known):
                 meant = did_you_mean(language, known)
+                wanted, example = "two", ",".join(known[:2])
+                if source_only:
+                    wanted, example = "the source's", known[0]
                 return (
                     f"nothing in the language {language!r}{meant}; it has {', '.join(known)}: "
-                    f"choose two, such as --fields {','.join(known[:2])}"
+                    f"choose {wanted}, such as --fields {example}"
                 )
         return f"no unit has all languages of --fields {','.join(self._given)}"
 

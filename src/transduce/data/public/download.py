@@ -17,7 +17,7 @@ from typing import IO, NoReturn, cast
 
 from transduce.data.public.integrity import CHUNK_BYTES, RejectedFileError, verify
 from transduce.data.public.progress import FileProgress, OnProgress
-from transduce.errors import InputError
+from transduce.errors import InputError, counted
 from transduce.files.atomic import commit_file
 from transduce.files.errors import reporting_read_errors, reporting_write_errors
 
@@ -133,7 +133,8 @@ def _download(url: str, part: Path, retries: RetryPolicy, report: OnProgress) ->
             furthest = max(furthest, reached)
             if failures >= retries.attempts:
                 raise InputError(
-                    f"cannot download {url}: {interruption} (tried {failures} times); run the"
+                    f"cannot download {url}: {interruption} "
+                    f"(tried {counted(failures, 'time')}); run the"
                     " command again to resume, or give a --mirror that has the file"
                 ) from interruption
             report(FileProgress("download", part.stem, reached, retry_reason=str(interruption)))

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import TypeVar, cast
 
 import torch
@@ -9,7 +10,13 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from transduce.data.packed_layout import PackedLayout
-from transduce.models.base import Abilities, AttentionMaps, Memory, Seq2Seq
+from transduce.models.base import (
+    Abilities,
+    AttentionMaps,
+    Memory,
+    Seq2Seq,
+    TrainingStates,
+)
 from transduce.models.transformer.settings import TransformerConfig
 from transduce.nn.add_norm import AddNorm, PostNorm, PreNorm
 from transduce.nn.dropout import Dropout
@@ -24,6 +31,7 @@ from transduce.nn.mixers.attention import (
 from transduce.nn.mixers.key_ranges import KeyRanges
 from transduce.nn.mixers.masks import Allowed, padding_allowed
 from transduce.nn.mixers.positions import LearnedPositions, Positions, SinusoidalPositions
+from transduce.nn.mixture import MixtureOfExperts, Routing
 from transduce.nn.step_state import (
     BeamHistory,
     KeyValueCache,
@@ -45,39 +53,55 @@ class Parts:
     cross_attention: Callable[[], MultiHeadAttention]
     feed_forward: Callable[[], FeedForward]
     add_norm: Callable[[], AddNorm]
+    mixture: Callable[[], MixtureOfExperts] | None = None
+    mixture_every: int = 1  # in which layers it replaces the feed-forward network
+
+    def position_wise(self, layer: int) -> FeedForward | MixtureOfExperts:
+        """Build what each position goes through by itself in a layer, counted from 0."""
+        if self.mixture is not None and (layer + 1) % self.mixture_every == 0:
+            return self.mixture()
+        return self.feed_forward()
 
 
 class EncoderLayer(nn.Module):
     """Figure 1, one block on the left."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, number: int = 0) -> None:
         super().__init__()
         self.self_attention = parts.encoder_attention()
-        self.feed_forward = parts.feed_forward()
+        self.feed_forward = parts.position_wise(number)
         self.add_norm_1 = parts.add_norm()
         self.add_norm_2 = parts.add_norm()
 
-    def forward(self, x: Tensor, *, allowed: Allowed, attend: Attend) -> Tensor:
+    def forward(
+        self, x: Tensor, *, allowed: Allowed, attend: Attend, routing: Routing | None = None
+    ) -> Tensor:
         """Map [B, S, d_model] to the same shape."""
         x = self.add_norm_1(x, lambda x: self.self_attention(x, x, allowed=allowed, attend=attend))
-        x = self.add_norm_2(x, self.feed_forward)
+        x = self.add_norm_2(x, _routed(self.feed_forward, routing))
         return x
 
 
 class DecoderLayer(nn.Module):
     """Figure 1, one block on the right."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, number: int = 0) -> None:
         super().__init__()
         self.self_attention = parts.decoder_attention()
         self.cross_attention = parts.cross_attention()
-        self.feed_forward = parts.feed_forward()
+        self.feed_forward = parts.position_wise(number)
         self.add_norm_1 = parts.add_norm()
         self.add_norm_2 = parts.add_norm()
         self.add_norm_3 = parts.add_norm()
 
     def forward(
-        self, x: Tensor, memory: Memory, *, allowed: KeyRanges | None, attend: Attend
+        self,
+        x: Tensor,
+        memory: Memory,
+        *,
+        allowed: KeyRanges | None,
+        attend: Attend,
+        routing: Routing | None = None,
     ) -> Tensor:
         """Map [B, T, d_model] to the same shape; padding is last, so no token attends to it."""
         x = self.add_norm_1(
@@ -87,7 +111,7 @@ class DecoderLayer(nn.Module):
             x,
             lambda x: self.cross_attention(x, memory.states, allowed=memory.allowed, attend=attend),
         )
-        x = self.add_norm_3(x, self.feed_forward)
+        x = self.add_norm_3(x, _routed(self.feed_forward, routing))
         return x
 
     def start(self, memory: Tensor, *, hypotheses: int, max_steps: int) -> "DecoderLayerState":
@@ -113,6 +137,14 @@ class DecoderLayer(nn.Module):
         x = self.add_norm_2(x, attend_to_source)
         x = self.add_norm_3(x, self.feed_forward)
         return x
+
+
+def _routed(
+    feed_forward: FeedForward | MixtureOfExperts, routing: Routing | None
+) -> Callable[[Tensor], Tensor]:
+    if isinstance(feed_forward, MixtureOfExperts):
+        return lambda x: feed_forward(x, routing)
+    return feed_forward
 
 
 @dataclass(frozen=True)
@@ -147,32 +179,61 @@ class Transformer(Seq2Seq):
         last_norm: Callable[[], nn.Module],
         p_drop: float,
         pad_id: int,
+        balance_weight: float = 0.0,
     ) -> None:
         super().__init__()
         self.embedding = embedding
         self.positions = positions
         self.dropout = Dropout(p_drop)
-        self.encoder = _stack(EncoderLayer(parts) for _ in range(n_encoder_layers))
+        self.encoder = _stack(EncoderLayer(parts, n) for n in range(n_encoder_layers))
         self.encoder_norm = last_norm()
-        self.decoder = _stack(DecoderLayer(parts) for _ in range(n_decoder_layers))
+        self.decoder = _stack(DecoderLayer(parts, n) for n in range(n_decoder_layers))
         self.decoder_norm = last_norm()
         self.pad_id = pad_id
+        self.has_experts = parts.mixture is not None
+        self.balance_weight = balance_weight
 
     @property
     def abilities(self) -> Abilities:
-        """What this Transformer can do; packed sequences exclude dropout on attention weights."""
+        """What this Transformer can do.
+
+        Packed sequences exclude dropout on attention weights and additive scores: no kernel for
+        long rows has them.
+        """
         attentions = [m for m in self.modules() if isinstance(m, MultiHeadAttention)]
-        is_papers = not any(attention.knows_distances for attention in attentions)
+        is_papers = not self.has_experts and all(
+            attention.score == "scaled" and not attention.knows_distances
+            for attention in attentions
+        )
         return Abilities(
-            packed_sequences=all(attention.p_drop == 0 for attention in attentions),
+            packed_sequences=all(
+                attention.p_drop == 0 and attention.score != "additive" for attention in attentions
+            ),
             recorded_step=True,
             packed_weights=True,
             attention_maps=True,
             exports=frozenset({"ctranslate2", "huggingface"} if is_papers else ()),
         )
 
+    def training_states(
+        self, src: Tensor, tgt_in: Tensor, layout: PackedLayout | None = None
+    ) -> TrainingStates:
+        """Run encoder and decoder for a training step; experts add what balances them."""
+        if not self.has_experts:
+            return super().training_states(src, tgt_in, layout)
+        balances: list[Tensor] = []
+        memory = self.encode(src, layout, balances=balances)
+        states = self._last_states(memory, tgt_in, layout, balances=balances)  # [B, T, d_model]
+        auxiliary = self.balance_weight * torch.stack(balances).sum() if balances else None
+        return TrainingStates(self.embedding.with_bias(states), auxiliary)
+
     def encode(
-        self, src: Tensor, layout: PackedLayout | None = None, *, attend: Attend = attend_fused
+        self,
+        src: Tensor,
+        layout: PackedLayout | None = None,
+        *,
+        attend: Attend = attend_fused,
+        balances: list[Tensor] | None = None,
     ) -> Memory:
         """Encode padded source ids, [B, S]; with a layout, a row of packed sentences, [1, S]."""
         from_source: Allowed
@@ -186,7 +247,9 @@ class Transformer(Seq2Seq):
             from_source, from_target = layout.src_to_src, layout.tgt_to_src
         x = self._embed(src, positions)  # [B, S, d_model]
         for layer in self.encoder:
-            x = layer(x, allowed=from_source, attend=attend)
+            routing = self._routing(src)
+            x = layer(x, allowed=from_source, attend=attend, routing=routing)
+            _collect(routing, balances)
         return Memory(states=self.encoder_norm(x), allowed=from_target)
 
     def decode(self, memory: Memory, tgt_in: Tensor, *, attend: Attend = attend_fused) -> Tensor:
@@ -208,6 +271,7 @@ class Transformer(Seq2Seq):
         layout: PackedLayout | None = None,
         *,
         attend: Attend = attend_fused,
+        balances: list[Tensor] | None = None,
     ) -> Tensor:
         if layout is None:
             positions, allowed = self.positions(tgt_in.size(1)), None
@@ -215,7 +279,9 @@ class Transformer(Seq2Seq):
             positions, allowed = self.positions.at(layout.tgt_positions), layout.tgt_to_tgt
         x = self._embed(tgt_in, positions)  # [B, T, d_model]
         for layer in self.decoder:
-            x = layer(x, memory, allowed=allowed, attend=attend)
+            routing = self._routing(tgt_in)
+            x = layer(x, memory, allowed=allowed, attend=attend, routing=routing)
+            _collect(routing, balances)
         states: Tensor = self.decoder_norm(x)  # [B, T, d_model]
         return states
 
@@ -271,6 +337,15 @@ class Transformer(Seq2Seq):
         embedded: Tensor = self.dropout(self.embedding(ids) + positions)
         return embedded
 
+    def _routing(self, ids: Tensor) -> Routing | None:
+        """Tell the experts of a layer which tokens are real; one for each call, so none is kept."""
+        return Routing(ids != self.pad_id) if self.has_experts else None
+
+
+def _collect(routing: Routing | None, balances: list[Tensor] | None) -> None:
+    if balances is not None and routing is not None and routing.balance is not None:
+        balances.append(routing.balance)
+
 
 Layer = TypeVar("Layer", EncoderLayer, DecoderLayer)
 
@@ -286,7 +361,13 @@ def assemble(c: TransformerConfig) -> Transformer:
 
     def self_attention() -> MultiHeadAttention:
         return MultiHeadAttention(
-            c.d_model, c.h, d_k=c.d_k, d_v=c.d_v, bias=c.attention_bias, p_drop=c.p_drop_attention
+            c.d_model,
+            c.h,
+            d_k=c.d_k,
+            d_v=c.d_v,
+            bias=c.attention_bias,
+            p_drop=c.p_drop_attention,
+            score=c.attention_score,
         )
 
     cross_attention = self_attention  # the paper's are alike; positions are for self-attention
@@ -307,10 +388,25 @@ def assemble(c: TransformerConfig) -> Transformer:
                 c.d_model, c.d_ff, activation=ACTIVATIONS[c.activation], p_drop=c.p_drop_ff
             ),
             add_norm=lambda: add_norm(c.d_model, epsilon=c.norm_epsilon, p_drop=c.p_drop),
+            mixture=partial(_mixture, c) if c.experts else None,
+            mixture_every=c.experts_every,
         ),
         n_encoder_layers=c.n_encoder_layers,
         n_decoder_layers=c.n_decoder_layers,
         last_norm=last_norm,
         p_drop=c.p_drop,
         pad_id=PAD_ID,
+        balance_weight=c.balance_weight,
+    )
+
+
+def _mixture(c: TransformerConfig) -> MixtureOfExperts:
+    return MixtureOfExperts(
+        c.d_model,
+        c.d_ff,
+        experts=c.experts,
+        per_token=c.experts_per_token,
+        capacity=c.expert_capacity,
+        activation=ACTIVATIONS[c.activation],
+        p_drop=c.p_drop_ff,
     )

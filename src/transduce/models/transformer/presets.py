@@ -122,6 +122,16 @@ def base_learned() -> Config:
     return Config(model=TransformerConfig(positions="learned"))
 
 
+def moe_small() -> Config:
+    """Shazeer et al. (2017) on the scale of small: 4 experts, of which each token uses 2."""
+    return small().with_changes({"model": {"experts": 4}})
+
+
+def moe() -> Config:
+    """Shazeer et al. (2017) on the scale of base: 8 experts, of which each token uses 2."""
+    return Config(model=TransformerConfig(experts=8))
+
+
 PRESETS = (
     tiny,
     small,
@@ -145,4 +155,6 @@ PRESETS = (
     base_ls0,
     base_ls02,
     base_learned,
+    moe_small,
+    moe,
 )

@@ -45,6 +45,11 @@ class TransformerConfig(ModelConfig):
         default_factory=_per_head,
         description="width of a head's values; if not given, d_model / h (§3.2.2)",
     )
+    attention_score: Literal["scaled", "unscaled", "additive"] = Field(
+        default="scaled",
+        description="how query and key are compared (§3.2.1): scaled, q·k / sqrt(d_k); deviations: "
+        "unscaled, q·k; additive, v·tanh(q + k), as Bahdanau et al. (2015)",
+    )
     p_drop_attention: Probability = Field(
         default=0.0, description="dropout on attention weights; a deviation above 0"
     )
@@ -75,6 +80,27 @@ class TransformerConfig(ModelConfig):
         default=1024,
         description="longest sequence in tokens; with sinusoids, it can be raised after training",
     )
+    experts: Annotated[int, Field(ge=0, le=10_000)] = Field(
+        default=0,
+        description="feed-forward networks of d_ff in a layer, of which each token uses some "
+        "(Shazeer et al. 2017), a deviation above 0; 0: one, used by all (§3.3)",
+    )
+    experts_per_token: Count = Field(
+        default=2, description="experts that each token goes through (Shazeer et al. 2017, eq. 5)"
+    )
+    experts_every: Count = Field(
+        default=1, description="which layers have experts: 1, all; 2, every second one; and so on"
+    )
+    expert_capacity: Annotated[float, Field(gt=0, le=1_000)] = Field(
+        default=1.25,
+        description="tokens that an expert takes in training, as a multiple of its fair share; the "
+        "others skip it (Lepikhin et al. 2021); in inference there is no limit",
+    )
+    balance_weight: Annotated[float, Field(ge=0, le=1_000)] = Field(
+        default=0.01,
+        description="weight in the loss of the squared variation of the experts' importance and "
+        "load (Shazeer et al. 2017, §4 and appendix A)",
+    )
 
     @model_validator(mode="after")
     def _heads_divide_the_width(self) -> Self:
@@ -96,6 +122,15 @@ class TransformerConfig(ModelConfig):
             )
         return self
 
+    @model_validator(mode="after")
+    def _there_are_enough_experts(self) -> Self:
+        if 0 < self.experts < self.experts_per_token:
+            raise ValueError(
+                f"model.experts_per_token={self.experts_per_token} is more than "
+                f"model.experts={self.experts}; lower it, or set model.experts=0 for none"
+            )
+        return self
+
     @property
     def max_length(self) -> int:
         """The longest source or target in tokens, EOS included."""
@@ -108,11 +143,21 @@ class TransformerConfig(ModelConfig):
 
     def summary(self) -> str:
         """Describe the architecture and its sizes in one line."""
+        score = "" if self.attention_score == "scaled" else f", {self.attention_score} attention"
         return (
             f"Transformer, {self.n_encoder_layers}+{self.n_decoder_layers} layers, "
-            f"d_model {self.d_model}, d_ff {self.d_ff}, h {self.h}, d_k {self.d_k}, "
-            f"d_v {self.d_v}, {self.norm}-norm, {self.positions} positions, dropout {self.p_drop}"
+            f"d_model {self.d_model}, d_ff {self.d_ff}{self._experts()}, h {self.h}, "
+            f"d_k {self.d_k}, d_v {self.d_v}{score}, {self.norm}-norm, {self.positions} positions, "
+            f"dropout {self.p_drop}"
         )
+
+    def _experts(self) -> str:
+        if not self.experts:
+            return ""
+        where = {1: "", 2: " in every second layer"}.get(
+            self.experts_every, f" in every {self.experts_every}th layer"
+        )
+        return f" ({self.experts} experts{where}, {self.experts_per_token} for each token)"
 
     def columns(self) -> dict[str, str]:
         """Return the columns of Table 3, by heading."""
@@ -122,16 +167,17 @@ class TransformerConfig(ModelConfig):
             if same_depth
             else f"{self.n_encoder_layers}+{self.n_decoder_layers}",
             "d_model": f"{self.d_model:,}",
-            "d_ff": f"{self.d_ff:,}",
+            "d_ff": f"{self.d_ff:,}" + (f"×{self.experts}" if self.experts else ""),
             "h": str(self.h),
             "d_k": str(self.d_k),
             "d_v": str(self.d_v),
             "P_drop": str(self.p_drop),
-            "positions": self.positions,
+            "positions": "sines" if self.positions == "sinusoidal" else self.positions,
         }
 
     def free_settings(self) -> frozenset[str]:
         """Return the names of the settings that fine-tuning may change."""
         dropouts = {"p_drop", "p_drop_attention", "p_drop_ff"}
+        of_experts = {"expert_capacity", "balance_weight"}
         is_computed = self.positions == "sinusoidal"  # a computed table can be longer
-        return frozenset(dropouts | ({"max_positions"} if is_computed else set()))
+        return frozenset(dropouts | of_experts | ({"max_positions"} if is_computed else set()))

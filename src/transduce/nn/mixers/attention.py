@@ -1,11 +1,12 @@
 """Attention (§3.2): eq. 1, step by step and as a fused kernel, and the multi-head form."""
 
 import math
-from typing import Protocol
+from typing import Literal, Protocol
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 from transduce.nn.initialise import glorot_, keep_variance_
 from transduce.nn.kernels.available import (
@@ -20,13 +21,17 @@ from transduce.nn.mixers.masks import Allowed, dense_mask, mask_by_distance
 from transduce.nn.mixers.positions import RelativePositions, Rotation, ScoreTerm
 from transduce.nn.step_state import KeyValueCache, StepContext
 
+AttentionScore = Literal["scaled", "unscaled", "additive"]
+"""How a query and a key are compared (§3.2.1): q·k / sqrt(d_k), q·k or v·tanh(q + k)."""
+
 
 class Attend(Protocol):
     """Eq. 1, however computed: softmax(q k^T / sqrt(d_k)) v.
 
     Every query must be allowed some key. `causal` allows position i the positions ≤ i: instead of a
     mask, or within ranges of keys. In self-attention a score term may be added to the scaled scores
-    and a window may hide all keys at a distance of `window` or more.
+    and a window may hide all keys at a distance of `window` or more. With a vector for each head,
+    [h, d_k], in `additive`, the scores are those of `additive_scores`.
     """
 
     def __call__(
@@ -40,6 +45,7 @@ class Attend(Protocol):
         p_drop: float = 0.0,
         term: ScoreTerm | None = None,
         window: int | None = None,
+        additive: Tensor | None = None,
     ) -> Tensor:
         """Return the context of each query: a weighted mean of the values."""
         ...
@@ -55,8 +61,21 @@ def attend_fused(
     p_drop: float = 0.0,
     term: ScoreTerm | None = None,
     window: int | None = None,
+    additive: Tensor | None = None,
 ) -> Tensor:
-    """Eq. 1 in one kernel, which never writes the weights to memory."""
+    """Eq. 1 in one kernel, which never writes the weights to memory; additive scores have none."""
+    if additive is not None:
+        return attend_reference(
+            q,
+            k,
+            v,
+            allowed=allowed,
+            causal=causal,
+            p_drop=p_drop,
+            term=term,
+            window=window,
+            additive=additive,
+        )[0]
     if isinstance(allowed, KeyRanges) or term is not None or window is not None:
         allowed = dense_mask(q, k, allowed, causal=causal, term=term, window=window)
         causal = False
@@ -84,16 +103,39 @@ def attend_reference(
     p_drop: float = 0.0,
     term: ScoreTerm | None = None,
     window: int | None = None,
+    additive: Tensor | None = None,
 ) -> tuple[Tensor, Tensor]:
     """Eq. 1 step by step. Returns (context, weights), the weights before any dropout."""
     mask = dense_mask(q, k, allowed, causal=causal, term=term, window=window)
-    scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))  # [B, h, T, S]
+    if additive is None:
+        scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))  # [B, h, T, S]
+    else:
+        scores = additive_scores(q, k, additive)  # [B, h, T, S]
     if mask is not None:
         is_boolean = mask.dtype == torch.bool
         scores = torch.where(mask, scores, -math.inf) if is_boolean else scores + mask
     weights = scores.softmax(dim=-1)  # [B, h, T, S]
     context = (F.dropout(weights, p_drop) if p_drop else weights) @ v  # [B, h, T, d_v]
     return context, weights
+
+
+def additive_scores(
+    q: Tensor,  # [B, h, T, d_k]
+    k: Tensor,  # [B, h, S, d_k]
+    v: Tensor,  # [h, d_k]
+) -> Tensor:
+    """Compare by v · tanh(q + k), as Bahdanau et al. (2015) do with q = W s and k = U h.
+
+    Every pair takes d_k numbers; for the backward pass they are computed again, not kept.
+    """
+    if torch.is_grad_enabled():
+        kept: Tensor = checkpoint(_additive_scores, q, k, v, use_reentrant=False)
+        return kept  # [B, h, T, S]
+    return _additive_scores(q, k, v)
+
+
+def _additive_scores(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    return torch.einsum("bhtsd,hd->bhts", torch.tanh(q[:, :, :, None] + k[:, :, None]), v)
 
 
 def attend_to_past(
@@ -103,10 +145,11 @@ def attend_to_past(
     *,
     term: ScoreTerm | None = None,
     window: int | None = None,
+    additive: Tensor | None = None,
 ) -> Tensor:
     """Let each hypothesis of a search, [B, h, k, d_k], attend to its own earlier positions."""
     k, v = cache.up_to(at.reach)
-    if cache.suits_kernels():
+    if additive is None and cache.suits_kernels():
         from transduce.nn.kernels.search import attend_cached
 
         past = (at.history.slots, *at.survivors)
@@ -114,7 +157,7 @@ def attend_to_past(
     allowed: Tensor | None = at.allowed
     if term is not None or window is not None:
         allowed = mask_by_distance(allowed, at.distances, term=term, window=window, like=q)
-    return attend_fused(q, k, v, allowed=allowed)
+    return attend_fused(q, k, v, allowed=allowed, additive=additive)
 
 
 class AttentionRecorder:
@@ -134,10 +177,19 @@ class AttentionRecorder:
         p_drop: float = 0.0,
         term: ScoreTerm | None = None,
         window: int | None = None,
+        additive: Tensor | None = None,
     ) -> Tensor:
         """Return the context and keep the weights."""
         context, weights = attend_reference(
-            q, k, v, allowed=allowed, causal=causal, p_drop=p_drop, term=term, window=window
+            q,
+            k,
+            v,
+            allowed=allowed,
+            causal=causal,
+            p_drop=p_drop,
+            term=term,
+            window=window,
+            additive=additive,
         )
         self.weights.append(weights)
         return context
@@ -150,6 +202,8 @@ class MultiHeadAttention(nn.Module):
     window that hides all keys at a distance of `window` or more, or by rotated queries and keys.
     """
 
+    v_score: nn.Parameter | None
+
     def __init__(
         self,
         d_model: int,
@@ -159,6 +213,7 @@ class MultiHeadAttention(nn.Module):
         d_v: int,
         bias: bool = False,
         p_drop: float = 0.0,
+        score: AttentionScore = "scaled",
         term: RelativePositions | None = None,
         window: int | None = None,
         rotation: Rotation | None = None,
@@ -171,11 +226,13 @@ class MultiHeadAttention(nn.Module):
         self.w_k = nn.Linear(d_model, h * d_k, bias=bias)
         self.w_v = nn.Linear(d_model, h * d_v, bias=bias)
         self.w_o = nn.Linear(h * d_v, d_model, bias=bias)
+        self.score = score
+        self.v_score = nn.Parameter(torch.empty(h, d_k)) if score == "additive" else None
         self.term, self.window, self.rotation = term, window, rotation
 
     @property
     def knows_distances(self) -> bool:
-        """Whether a term, a window or a rotation makes this more than the paper's attention."""
+        """Whether there is a term, a window or a rotation, which the paper's attention has not."""
         return not (self.term is None and self.window is None and self.rotation is None)
 
     def init_weights(self) -> None:
@@ -187,6 +244,8 @@ class MultiHeadAttention(nn.Module):
         for projection in (self.w_q, self.w_k, self.w_v):
             keep_variance_(projection)
         glorot_(self.w_o)
+        if self.v_score is not None:
+            nn.init.normal_(self.v_score, std=self.d_k**-0.5)
         if self.term is not None:
             self.term.init_weights()
 
@@ -212,12 +271,12 @@ class MultiHeadAttention(nn.Module):
     def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Project x to the queries, keys and values of self-attention."""
         q, k, v = self._heads(x, self.w_q, self.w_k, self.w_v)
-        return q, k, v
+        return self._unscaled(q), k, v
 
     def queries(self, x: Tensor) -> Tensor:
         """Project x to queries."""
         (q,) = self._heads(x, self.w_q)
-        return q
+        return self._unscaled(q)
 
     def keys_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Project another sequence to keys and values, which may be kept and used again."""
@@ -239,7 +298,15 @@ class MultiHeadAttention(nn.Module):
         """Let queries attend to keys and values, and project what the heads return."""
         p_drop = self.p_drop if self.training else 0.0
         heads = attend(
-            q, k, v, allowed=allowed, causal=causal, p_drop=p_drop, term=term, window=self.window
+            q,
+            k,
+            v,
+            allowed=allowed,
+            causal=causal,
+            p_drop=p_drop,
+            term=term,
+            window=self.window,
+            additive=self.v_score,
         )  # [B, h, T, d_v]
         return self._output(heads)  # [B, T, d_model]
 
@@ -259,7 +326,10 @@ class MultiHeadAttention(nn.Module):
             rows = self.rotation.positions.at(at.position)
             q, k = self.rotation(q, rows), self.rotation(k, rows)
         cache.append(k, v, at)
-        return self._output(attend_to_past(q, cache, at, term=term, window=self.window))
+        heads = attend_to_past(
+            q, cache, at, term=term, window=self.window, additive=self.v_score
+        )  # [B, h, k, d_v]
+        return self._output(heads)
 
     def _output(self, heads: Tensor) -> Tensor:
         concatenated = heads.transpose(1, 2).flatten(2)  # [B, T, h*d_v]
@@ -268,7 +338,8 @@ class MultiHeadAttention(nn.Module):
 
     def _takes_kernel(self, x: Tensor) -> bool:
         drops = self.training and self.p_drop > 0
-        fits = x.is_cuda and x.dtype != torch.float64 and not drops
+        is_product = self.score != "additive"
+        fits = x.is_cuda and x.dtype != torch.float64 and not drops and is_product
         return fits and (torch.compiler.is_compiling() or triton_works())
 
     def _attend_packed(
@@ -283,7 +354,7 @@ class MultiHeadAttention(nn.Module):
 
         if self.w_k.out_features != self.w_v.out_features:
             groups = [(x, [self.w_q]), (memory, [self.w_k]), (memory, [self.w_v])]
-        elif memory is x:
+        elif memory is x and self.score == "scaled":
             groups = [(x, [self.w_q, self.w_k, self.w_v])]
         else:
             groups = [(x, [self.w_q]), (memory, [self.w_k, self.w_v])]
@@ -291,6 +362,8 @@ class MultiHeadAttention(nn.Module):
             linear_joined(rows, *layers).view(rows.size(1), len(layers), self.h, -1)
             for rows, layers in groups
         ]
+        if self.score == "unscaled":
+            packed[0] = self._unscaled(packed[0])
         term = None
         if self.knows_distances:
             assert memory is x, "positions of two sequences have no distance"
@@ -315,6 +388,10 @@ class MultiHeadAttention(nn.Module):
             return rotation.positions.at(allowed.positions())
         rows: Tensor = rotation.positions(length)
         return rows
+
+    def _unscaled(self, q: Tensor) -> Tensor:
+        """Multiply queries by sqrt(d_k) if eq. 1 is not to divide by it: for all its kernels."""
+        return q * math.sqrt(self.d_k) if self.score == "unscaled" else q
 
     def _heads(self, x: Tensor, *projections: nn.Linear) -> list[Tensor]:
         projected = linear_together(x, *projections)

@@ -68,13 +68,17 @@ class SinusoidalPositions(Positions):
 class LearnedPositions(Positions):
     """A vector for each position, learned like an embedding."""
 
-    def __init__(self, max_positions: int, d_model: int) -> None:
+    def __init__(self, max_positions: int, d_model: int, *, std: float | None = None) -> None:
         super().__init__()
+        self.std = d_model**-0.5 if std is None else std
         self.table = nn.Parameter(torch.empty(max_positions, d_model))
 
     def init_weights(self) -> None:
-        """Draw with variance 1 / d_model: small beside the embeddings, which have variance 1."""
-        nn.init.normal_(self.table, std=self.table.size(1) ** -0.5)
+        """Draw with variance 1 / d_model: small beside the embeddings, which have variance 1.
+
+        An architecture with other embeddings gives their spread.
+        """
+        nn.init.normal_(self.table, std=self.std)
 
 
 @dataclass(frozen=True)

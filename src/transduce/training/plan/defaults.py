@@ -13,10 +13,16 @@ from transduce.config.kinds import DEFAULT_KIND, find_kind
 from transduce.config.presets import presets_of
 from transduce.config.schema import NO_LIMIT, Config, TrainingConfig, Tree, merge
 from transduce.data.store import Store
-from transduce.errors import ConfigError
+from transduce.errors import ConfigError, counted
 from transduce.text.sentences import split_sentences
-from transduce.training.plan.length import ENDS_EARLY, Length, describe_length
-from transduce.training.plan.scoring import DevSize, score_by_epochs, score_in_budget
+from transduce.training.plan.length import ENDS_EARLY, EndsBy, Length, describe_length
+from transduce.training.plan.scoring import (
+    MANY_SENTENCES,
+    DevSize,
+    score_by_epochs,
+    score_in_budget,
+    score_seconds,
+)
 from transduce.training.plan.speed import SpeedOf
 
 MAX_DROPOUT_BY_PAIRS = ((100_000, 0.3), (1_000_000, 0.2), (math.inf, 0.1))
@@ -32,6 +38,9 @@ STEPS_PER_EPOCH = 100
 ENOUGH_STEPS = 3_000
 """A larger model is chosen if the budget gives it this many steps."""
 
+WEIGHTS_TO_CHOOSE = 3
+"""At the end an average, the best and the last weights are scored."""
+
 COMPILING_S = 45
 """The part of a budget that a CUDA device needs to compile and record the steps."""
 
@@ -42,6 +51,7 @@ class Plan:
 
     settings: Tree
     notes: tuple[str, ...] = ()
+    length: Length | None = None
 
 
 @dataclass(frozen=True)
@@ -106,7 +116,8 @@ def choose_model(given: Tree, pairs: int, conditions: Conditions) -> Plan:
         if steps < ENOUGH_STEPS:
             note = (
                 f"shape: {config.model.summary().split(', dropout')[0]} would make only "
-                f"{steps:,.0f} steps in {minutes:g} minutes here, so a smaller one is taken"
+                f"{counted(steps, 'step', form=',.0f')} in {counted(minutes, 'minute')} here, so a "
+                "smaller one is taken"
             )
             return Plan(chosen, (note,))
         chosen = larger
@@ -121,40 +132,49 @@ def fit_training(train: Store, dev: Store, config: Config, given: Tree, on: Cond
     """
     asked, run = _section(given, "training"), _section(given, "run")
     tokens = _tokens_an_epoch(train, config.data.weights)  # a side
-    speed = on.speed_of(config, on.timed_batch)  # source and target
-    speed *= _tokens_a_side(train) / (train.src.ids.size + train.tgt.ids.size + 2 * len(train))
     minutes: float | None = asked.get("minutes")
-    affordable = math.inf if minutes is None else speed * on.seconds_of_training(minutes)
+    seconds = math.inf if minutes is None else on.seconds_of_training(minutes)
+    timed = min(on.timed_batch, _stated(config, "batch_tokens") or on.timed_batch)
+    speed = _speed_a_side(train, config, on, timed)
     end = _end(asked, len(train), fine_tunes="init" in run)
-    if "epochs" in end and end["epochs"] * tokens > ENDS_EARLY * affordable:
+    if "epochs" in end and end["epochs"] * tokens > ENDS_EARLY * speed * seconds:
         del end["epochs"]  # the minutes end the run
-    batch = asked.get("batch_tokens") or _batch_tokens(tokens, affordable, on)
-    most_steps = asked.get("steps") or end.get("steps") or TrainingConfig().steps
-    limits = {
-        "minutes": affordable / batch,
+    batch = _stated(config, "batch_tokens") or _batch_tokens(tokens, speed * seconds, on)
+    if batch < timed:  # smaller batches are slower by the token
+        speed = min(speed, _speed_a_side(train, config, on, batch))
+    most_steps = _stated(config, "steps") or end.get("steps") or TrainingConfig().steps
+    limits: dict[EndsBy, float] = {
+        "minutes": speed * seconds / batch,
         "epochs": (asked.get("epochs") or end.get("epochs") or math.inf) * tokens / batch,
         "steps": most_steps,
     }
     ends_by = min(limits, key=lambda name: limits[name])
     steps = max(1, int(limits[ends_by]))
     warmup = _warmup(steps, tokens // batch, end["schedule"])
-    training = {"batch_tokens": batch, "warmup_steps": warmup} | end
+    training: Tree = {"batch_tokens": batch, "warmup_steps": warmup} | end
     if end["schedule"] == "linear" and not {"warmup_steps", "learning_rate"} & asked.keys():
         known_good = max(warmup, config.model.reference_warmup())
         training["learning_rate"] = float(f"{(config.model.d_model * known_good) ** -0.5:.2g}")
+    size = DevSize(len(dev), _tokens_a_side(dev))
     scoring = score_by_epochs(tokens // batch)
     if minutes is not None:
-        size = DevSize(len(dev), _tokens_a_side(dev))
         scoring = score_in_budget(60 * minutes, steps, size, token_s=1 / speed, on_gpu=on.on_gpu)
+    sentences = run.get("score_sentences") or scoring.get("score_sentences", MANY_SENTENCES)
     if "checkpoint_steps" in run:
         scoring = {}  # the user says when to score
     if run.get("score_sentences") != 0:
         scoring["choose_by"] = "metric"
-    p_drop = _dropout(len(train), steps * batch / tokens)
+    length = Length(
+        steps,
+        batch,
+        epochs=steps * batch / tokens,
+        seconds=steps * batch / speed,
+        ends_by="patience" if end.get("patience") or asked.get("patience") else ends_by,
+        end_seconds=_end_seconds(sentences, size, speed, on),
+    )
+    p_drop = _dropout(len(train), length.epochs)
     tree: Tree = {"training": training, "run": scoring, "model": {"p_drop": p_drop}}
-    length = Length(steps, batch, epochs=steps * batch / tokens, seconds=steps * batch / speed)
-    is_patient = end.get("patience") or asked.get("patience")
-    return Plan(tree, describe_length(length, minutes, "patience" if is_patient else ends_by))
+    return Plan(tree, describe_length(length, minutes), length)
 
 
 def automatic_lines(sources: Sequence[str]) -> Tree:
@@ -196,6 +216,18 @@ def _dropout(pairs: int, epochs: float) -> float:
     return min(by_pairs, next(p for limit, p in MAX_DROPOUT_BY_EPOCHS if epochs < limit))
 
 
+def _end_seconds(sentences: int, dev: DevSize, speed: float, on: Conditions) -> float:
+    """Return about how long a run within a budget chooses its weights: by 4 times the sentences."""
+    one = score_seconds(4 * sentences, dev, token_s=1 / speed, on_gpu=on.on_gpu)
+    return WEIGHTS_TO_CHOOSE * one
+
+
+def _speed_a_side(train: Store, config: Config, on: Conditions, batch_tokens: int) -> float:
+    """Return the tokens a second of the longer side, in batches of that many a side."""
+    both = train.src.ids.size + train.tgt.ids.size + 2 * len(train)
+    return on.speed_of(config, batch_tokens) * _tokens_a_side(train) / both
+
+
 def _tokens_an_epoch(train: Store, weights: Sequence[float]) -> int:
     """Count the tokens a side of an epoch, in which corpora are used as often as they weigh."""
     if not weights:
@@ -209,6 +241,11 @@ def _tokens_an_epoch(train: Store, weights: Sequence[float]) -> int:
 def _tokens_a_side(store: Store) -> int:
     """Count the tokens of the longer side, with EOS."""
     return max(store.src.ids.size, store.tgt.ids.size) + len(store)
+
+
+def _stated(config: Config, name: str) -> int | None:
+    """Return a number of the training section if the user or a preset gives it."""
+    return getattr(config.training, name) if name in config.training.model_fields_set else None
 
 
 def _kind_of(given: Tree) -> str:

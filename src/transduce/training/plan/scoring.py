@@ -17,6 +17,10 @@ READING, WRITING = 1 / 3, 2.0
 """What a token of a score costs, in tokens of training: read for the loss, or written."""
 
 
+MAX_LOSS_PAIRS = 5_000
+"""Of a larger development set, a sample is scored while a run trains, and all of it at the end."""
+
+
 @dataclass(frozen=True)
 class DevSize:
     """The size of a development set."""
@@ -24,11 +28,23 @@ class DevSize:
     pairs: int
     tokens: int  # of the longer side
 
+    def sample(self) -> "DevSize":
+        """Return the size of what is scored while a run trains."""
+        pairs = min(self.pairs, MAX_LOSS_PAIRS)
+        return DevSize(pairs, self.tokens * pairs // self.pairs)
+
 
 def score_by_epochs(steps_per_epoch: int) -> Tree:
     """Score about once an epoch; the first scores come early, at doubling distances."""
     interval = max(200, min(2_000, steps_per_epoch))
     return {"checkpoint_steps": interval, "first_score_steps": min(50, -(-interval // 16))}
+
+
+def score_seconds(sentences: int, dev: DevSize, *, token_s: float, on_gpu: bool) -> float:
+    """Return about how long it takes to compute the dev loss and to translate some sentences."""
+    written = min(sentences, dev.pairs) * dev.tokens / dev.pairs
+    cost = token_s * (READING * dev.tokens + WRITING * written)
+    return cost + (GPU_SCORE_S if on_gpu else 0)
 
 
 def score_in_budget(
@@ -39,11 +55,11 @@ def score_in_budget(
     A token of training takes `token_s` seconds. If there would be few scores, each has fewer
     sentences.
     """
+    sample = dev.sample()
 
     def scores_of(sentences: int) -> int:
-        written = min(sentences, dev.pairs) * dev.tokens / dev.pairs
-        cost = token_s * (READING * dev.tokens + WRITING * written)
-        return int(SHARE * seconds / (cost + (GPU_SCORE_S if on_gpu else 0)))
+        one = score_seconds(sentences, sample, token_s=token_s, on_gpu=on_gpu)
+        return int(SHARE * seconds / one)
 
     sentences = MANY_SENTENCES
     while sentences > FEW_SENTENCES and scores_of(sentences) < FEW_SCORES:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from transduce.config.schema import Config
 from transduce.data.prepare import Prepared
+from transduce.errors import counted
 from transduce.models.base import Seq2Seq
 from transduce.tasks.base import MetricScore
 from transduce.training.run.checkpoint import Progress
@@ -86,13 +87,14 @@ def _scores(result: Result) -> str:
     by_metric = result.chosen_by == "metric"
     decisive = result.metric.name if result.metric and by_metric else None
     lines = [
-        f"On the development set ({result.dev_pairs:,} pairs). The model holds the best of these, "
-        f"by {decisive or 'the loss'}: **{result.chosen.name}**.",
+        f"On the development set ({counted(result.dev_pairs, 'pair')}). "
+        f"The model holds the best of these, by {decisive or 'the loss'}: "
+        f"**{result.chosen.name}**.",
         _table(result.candidates, metric=decisive),
     ]
     if result.metric:
         is_whole = result.translated_pairs == result.dev_pairs
-        where = "the whole" if is_whole else f"{result.translated_pairs:,} pairs of the"
+        where = "the whole" if is_whole else f"{counted(result.translated_pairs, 'pair')} of the"
         lines.append(
             f"{result.metric.name} **{result.metric.score:.2f}** on {where} development set, "
             f"greedy search, these weights (signature `{result.metric.signature}`). The set also "
@@ -125,10 +127,10 @@ def _data(config: Config, prepared: Prepared) -> str:
     dev = (
         ", ".join(f"`{file}`" for file in config.data.dev_src)
         if config.data.dev_src
-        else f"{len(prepared.dev_pairs):,} pairs held out from these files"
+        else f"{counted(len(prepared.dev_pairs), 'pair')} held out from these files"
     )
     return (
-        f"{sources}\n\n{manifest['read']:,} pairs read, {manifest['pairs']:,} trained on; "
+        f"{sources}\n\n{counted(manifest['read'], 'pair')} read, {manifest['pairs']:,} trained on; "
         f"dropped: {dropped or 'none'}. Development set: {dev}; no sentence of it was trained on."
     )
 
@@ -139,11 +141,13 @@ def _training(config: Config, result: Result) -> str:
     spent = f"{p.seconds / 3600:.2f} hours" if p.seconds > 5400 else f"{p.seconds / 60:.1f} minutes"
     count = f"{result.processes} × " if result.processes > 1 else ""
     return (
-        f"{p.step:,} steps of {t.batch_tokens:,} tokens a side, {epochs:.1f} epochs, "
+        f"{counted(p.step, 'step')} of {counted(t.batch_tokens, 'token')} a side, "
+        f"{epochs:.1f} epochs, "
         f"{p.tokens:,} source and target tokens in {spent} on {count}{result.machine.device} "
         f"({result.machine.precision}; median {result.tokens_per_s:,.0f} tokens/s while "
         f"training). It ended because {result.reason}. "
-        f"{p.skipped:,} steps were skipped because the loss spiked or was not finite."
+        f"{counted(p.skipped, 'step was', 'steps were')} skipped "
+        "because the loss spiked or was not finite."
     )
 
 

@@ -19,11 +19,14 @@ from transduce.files.atomic import atomic_file, atomic_folder
 from transduce.models.folder import WEIGHTS, load_weights, save_weights
 from transduce.models.model_files import STATE, checkpoint_name
 from transduce.training.run.scores import Criterion, Scores
+from transduce.training.step.schedule import Spent
 
 FORMAT = 1
 RENAMED_FIELDS = {"in_rows": "packed", "went_back": "rollbacks"}
 """The current names of fields of a checkpoint's progress, by their names in version 0.1."""
 OPTIMISER, MOVING_AVERAGE = "optimiser.safetensors", "ema.safetensors"
+
+_DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 @dataclass(frozen=True)
@@ -45,6 +48,12 @@ class Progress:
     rollbacks: int = 0  # since the last checkpoint
     max_tokens: int | None = None  # padded tokens that fit into memory at a time
     guard: tuple[float, ...] = (0.0, 0.0)
+
+    @property
+    def spent(self) -> Spent:
+        """What of the budgets is spent."""
+        epochs = self.epoch + self.batches_done / max(1, self.epoch_batches)
+        return Spent(self.step, epochs, self.seconds)
 
     @classmethod
     def from_json(cls, tree: Mapping[str, Any]) -> Self:
@@ -81,7 +90,7 @@ class Checkpoint:
                 )
             progress = Progress.from_json(state["progress"])
             scores = Scores.from_json(state["scores"]) if state["scores"] else None
-        except (OSError, ValueError, KeyError, TypeError, AttributeError) as damaged:
+        except _DAMAGED as damaged:
             raise InputError(
                 f"{path} is damaged ({damaged}); restore it from a copy, or delete {folder}"
             ) from damaged

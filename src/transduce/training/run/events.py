@@ -109,6 +109,7 @@ class Finished:
     reason: str
     weights: str
     seconds: float
+    choice: str = ""  # the scores that decided between the weights, the best first
 
 
 Event = (

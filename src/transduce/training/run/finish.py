@@ -9,6 +9,7 @@ from torch import Tensor
 from transduce.config.schema import Config
 from transduce.data.batch import Batch
 from transduce.data.prepare import Prepared
+from transduce.errors import counted
 from transduce.models.folder import WEIGHTS, save_weights
 from transduce.tasks.base import MetricScore, Task
 from transduce.tasks.registry import find_task
@@ -52,6 +53,7 @@ def finish(setup: Setup, folder: RunFolder, prepared: Prepared, reason: str) -> 
     gc.collect()  # CUDA graphs of the training step hold memory until then
     criterion = setup.checkpoints.criterion
     candidates = _scored_candidates(setup)
+    translated = sentences_at_end(setup.config, len(prepared.dev_pairs))
     best = min(candidates, key=lambda found: criterion.rank(found.summary.scores))
     metric = best.summary.scores.metric
     if metric is None:
@@ -73,6 +75,7 @@ def finish(setup: Setup, folder: RunFolder, prepared: Prepared, reason: str) -> 
             reason=reason,
             weights=best.summary.name,
             seconds=newest.progress.seconds,
+            choice=_choice(setup, [found.summary for found in candidates], translated),
         )
     )
     stepped = [e for e in read_journal(folder.path / JOURNAL) if isinstance(e, Stepped)]
@@ -84,13 +87,36 @@ def finish(setup: Setup, folder: RunFolder, prepared: Prepared, reason: str) -> 
         candidates=[found.summary for found in candidates],
         metric=metric,
         dev_pairs=len(prepared.dev_pairs),
-        translated_pairs=sentences_at_end(setup.config, len(prepared.dev_pairs)),
+        translated_pairs=translated,
         tokens_per_s=sorted(e.tokens_per_s for e in stepped)[len(stepped) // 2] if stepped else 0,
         machine=setup.machine,
         processes=setup.processes.world,
     )
     folder.write_card(card(folder, setup.config, setup.model, prepared, result))
     return True
+
+
+def _choice(setup: Setup, candidates: list[CandidateWeights], translated: int) -> str:
+    """Say by which scores the weights were chosen, the best first."""
+    criterion = setup.checkpoints.criterion
+    ranked = sorted(candidates, key=lambda found: criterion.rank(found.scores))
+    metric = ranked[0].scores.metric
+    if metric is None or criterion.best_by(ranked[0].scores) == "loss":
+        return "by dev loss: " + _with_scores(
+            {found.name: f"{found.scores.loss:.3f}" for found in ranked}
+        )
+    earlier = min(setup.config.run.score_sentences, translated)
+    before = f", not {earlier:,} as before" if 0 < earlier < translated else ""
+    on = f"on {counted(translated, 'development sentence')}{before}"
+    scores = {
+        found.name: f"{found.scores.metric.score:.2f}" if found.scores.metric else "?"
+        for found in ranked
+    }
+    return f"by {metric.name} {on}: {_with_scores(scores)}"
+
+
+def _with_scores(scores: Mapping[str, str]) -> str:
+    return ", ".join(f"{name.partition(' (steps')[0]} {score}" for name, score in scores.items())
 
 
 def _advice(task: Task, metric: MetricScore, progress: Progress, pairs: int) -> str | None:
@@ -101,9 +127,9 @@ def _advice(task: Task, metric: MetricScore, progress: Progress, pairs: int) -> 
         return None
     epochs = progress.epoch + progress.batches_done / max(1, progress.epoch_batches)
     helps = (
-        f"more training helps most: it has seen its text {epochs:.2g} times"
+        f"more training helps most: it has seen its text {counted(epochs, 'time', form='.2g')}"
         if epochs < FEW_EPOCHS
-        else f"more text helps most: it had {pairs:,} pairs"
+        else f"more text helps most: it had {counted(pairs, 'pair')}"
     )
     return (
         f"{metric.name} {metric.score:.2f} on the development set: the output can hardly be used; "

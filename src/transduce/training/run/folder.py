@@ -8,6 +8,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from fnmatch import fnmatch
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -23,7 +24,7 @@ from transduce.data.development_set import SPLIT_SEED
 from transduce.errors import InputError
 from transduce.files.atomic import atomic_file
 from transduce.files.digests import file_digest
-from transduce.files.errors import reporting_write_errors
+from transduce.files.errors import reporting_read_errors, reporting_write_errors
 from transduce.files.locks import locked
 from transduce.models.model_files import (
     BUDGET_CHANGES,
@@ -47,6 +48,8 @@ FILES = (WEIGHTS, CARD, JOURNAL, CURVES, CONFIG, TOKENIZER)
 FOLDERS = (CHECKPOINTS, EVENTS)
 """What a run writes and --fresh removes, besides the provenance."""
 
+_HARMLESS = (".*", "*.log", "*.out", "*.yaml", "*.yml")
+
 _ALWAYS_RECORDED = ("began", "versions", "commit", "seed", "data", "given")
 
 BudgetChange = Mapping[str, tuple[Any, Any]]
@@ -60,17 +63,29 @@ class RunFolder:
     path: Path
 
     def check(self) -> None:
-        """Raise if this is not a folder, or holds files of others under names that a run uses."""
-        if self.path.exists() and not self.path.is_dir():
+        """Raise if this is not a folder, or one that is neither a run's nor empty."""
+        if not self.path.exists():
+            return
+        if not self.path.is_dir():
             raise InputError(f"{self.path} is a file: --out names a folder")
         if (self.path / PROVENANCE).exists() or (self.path / LOCK).exists():
             return
-        foreign = [name for name in (*FILES, *FOLDERS) if (self.path / name).exists()]
+        with reporting_read_errors(self.path):
+            names = sorted(entry.name for entry in self.path.iterdir())
+        foreign = [name for name in names if not self._is_harmless(name)]
         if foreign:
+            more = len(foreign) - 3
+            shown = ", ".join(foreign[:3]) + (f" and {more:,} more" if more > 0 else "")
             raise InputError(
-                f"{self.path} is not the folder of a run but holds {', '.join(foreign)}, which a "
-                "run would replace: choose another --out"
+                f"{self.path} is not the folder of a run but holds {shown}: choose a new folder "
+                f"with --out, such as {self.path / 'run'}"
             )
+
+    def _is_harmless(self, name: str) -> bool:
+        """Whether a run may begin beside this entry: prepared data, its log, its recipe."""
+        if name == CACHE:  # left by a start that failed
+            return (self.path / CACHE / LOCK).exists()
+        return name not in FILES and any(fnmatch(name, pattern) for pattern in _HARMLESS)
 
     @contextmanager
     def locked(self) -> Iterator[None]:
@@ -127,6 +142,14 @@ class RunFolder:
             return SPLIT_SEED
         return int(self.provenance().get("split_seed", settled.run.seed))
 
+    def loss_pairs(self) -> int | None:
+        """Return on how many pairs the dev loss is computed while the run trains; None: on all.
+
+        Before the number was recorded, it was computed on all.
+        """
+        found: int | None = self.provenance().get("loss_pairs")
+        return found
+
     def write_start(
         self,
         config: Config,
@@ -136,6 +159,7 @@ class RunFolder:
         digests: dict[str, str],
         preset: str | None = None,
         dev_pairs: Sequence[Pair] = (),
+        loss_pairs: int | None = None,
     ) -> None:
         """Write the settings and the tokenizer, then the provenance: with it, the run has begun."""
         self._write(CONFIG, to_yaml(config))
@@ -145,6 +169,7 @@ class RunFolder:
             "preset": preset,
             "split_seed": SPLIT_SEED,
             "dev_set": _digest_of_pairs(dev_pairs),
+            "loss_pairs": _sample_size(dev_pairs, loss_pairs),
             "tokenizer": file_digest(self.path / TOKENIZER),
             "init": None if init is None else file_digest(find_model(Path(init)).weights),
         }
@@ -285,6 +310,11 @@ def _commit() -> str | None:
         return None
     changed = "" if output_of("status", "--porcelain", "--untracked-files=no") == "" else "+changes"
     return f"{output_of('rev-parse', 'HEAD')}{changed}"
+
+
+def _sample_size(pairs: Sequence[Pair], most: int | None) -> int | None:
+    """Return how many of the pairs are taken; None: all."""
+    return None if most is None or len(pairs) <= most else most
 
 
 def _digest_of_pairs(pairs: Sequence[Pair]) -> str:

@@ -21,6 +21,7 @@ from transduce.training.plan.defaults import (
     choose_model,
     fit_training,
 )
+from transduce.training.plan.length import Length
 from transduce.training.plan.speed import measure_speed
 from transduce.training.request import Request
 from transduce.training.run.fine_tuning import check_same_model, settings_from
@@ -41,6 +42,7 @@ class PreparedRun:
     prepared: Prepared
     cache: Path
     notes: tuple[str, ...] = ()  # what was chosen for this machine and budget, and why
+    planned: Length | None = None  # None: it was planned when the run began
 
 
 def prepare_run(
@@ -80,7 +82,8 @@ def prepare_run(
     )
     fitted = Plan({})
     if settled is None:
-        config = config.with_changes({"model": {"vocab_size": len(prepared.tokenizer)}})
+        by_vocabulary = {"model": config.model.fitted_to(prepared.tokenizer.entries())}
+        config = config.with_changes(by_vocabulary)
         given = request.given if init is None else asked
         fitted = fit_training(prepared.train, prepared.dev, config, given, conditions)
         automatic = merge(shape.settings, fitted.settings)
@@ -88,10 +91,11 @@ def prepare_run(
             del automatic["model"]
         lines = automatic_lines([pair.src for pair in prepared.dev_pairs])
         chosen = merge(merge(automatic, lines), asked)
-        config = Config.from_tree(merge(chosen, {"model": {"vocab_size": len(prepared.tokenizer)}}))
+        config = Config.from_tree(merge(chosen, by_vocabulary))
     for name, store in {"text": prepared.train, "development set": prepared.dev}.items():
         _check_lengths(store, config.model.max_length, name)
-    return PreparedRun(config, machine, prepared, cache, (*shape.notes, *fitted.notes))
+    notes = (*shape.notes, *fitted.notes)
+    return PreparedRun(config, machine, prepared, cache, notes, fitted.length)
 
 
 def _conditions(machine: Machine, rank: ProcessRank, phase: Phase) -> Conditions:

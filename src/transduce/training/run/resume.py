@@ -7,11 +7,12 @@ from typing import Any
 
 from transduce.config.presets import all_presets
 from transduce.config.renamed import with_current_names
-from transduce.config.schema import Config, Tree, merge
-from transduce.errors import ConfigError
+from transduce.config.schema import Config, TrainingConfig, Tree, merge
+from transduce.errors import ConfigError, counted
 from transduce.files.digests import Digests
-from transduce.models.model_files import BUDGET_CHANGES, find_model
+from transduce.models.model_files import BUDGET_CHANGES, checkpoint_folders, find_model
 from transduce.training.request import Request
+from transduce.training.run.checkpoint import Checkpoint, Progress
 from transduce.training.run.folder import CACHE, BudgetChange, RunFolder, describe_budgets
 
 BUDGETS = {"training.steps", "training.epochs", "training.minutes", "training.patience"}
@@ -70,6 +71,9 @@ def resume(folder: RunFolder, settled: Config, request: Request) -> Resumption:
     config = settled.with_changes(changes)
     now = dict(_leaves(config.model_dump()))
     budgets = {name: (has[name], now[name]) for name in BUDGETS if has[name] != now[name]}
+    done = _already_done(folder, config.training) if budgets else None
+    if done:
+        budgets, config = {}, settled.with_changes(_without_budgets(changes))
     stay = (
         f"{name} stays {_shown(has[name])}, as the run has it"
         if name in free
@@ -77,8 +81,32 @@ def resume(folder: RunFolder, settled: Config, request: Request) -> Resumption:
         for name in _left_out(folder, request, given_now)
     )
     changed = f"the budget is changed at step {folder.last_step():,}: {describe_budgets(budgets)}"
-    notes = (*_preset_note(folder, request), *stay, *([changed] if budgets else []))
+    last = f"already done: {done}" if done else changed if budgets else None
+    notes = (*_preset_note(folder, request), *stay, *([last] if last else []))
     return Resumption(config, budgets, notes)
+
+
+def _already_done(folder: RunFolder, wanted: TrainingConfig) -> str | None:
+    """Say what a finished run has done of other budgets; None: it is not finished by them too."""
+    checkpoints = checkpoint_folders(folder.path)
+    if not folder.is_finished() or not checkpoints:
+        return None
+    return _done_of(wanted, Checkpoint.read(checkpoints[max(checkpoints)]).progress)
+
+
+def _done_of(wanted: TrainingConfig, progress: Progress) -> str | None:
+    """Say how much is done of a budget that is spent: `20 of 10 steps`; None: none is spent."""
+    spent, minutes, epochs = progress.spent, wanted.minutes, wanted.epochs
+    if spent.steps >= wanted.steps:
+        return f"{spent.steps:,} of {counted(wanted.steps, 'step')}"
+    if epochs is not None and spent.epochs >= epochs:
+        return f"{spent.epochs:.3g} of {counted(epochs, 'epoch')}"
+    if minutes is not None and spent.seconds >= 60 * minutes:
+        return f"{spent.seconds / 60:.3g} of {counted(minutes, 'minute')}"
+    if wanted.patience is not None and progress.scorings_since_best >= wanted.patience:
+        scores = counted(wanted.patience, "score")
+        return f"{progress.scorings_since_best} of {scores} in a row without improvement"
+    return None
 
 
 def _given_now(folder: RunFolder, settled: Config, request: Request) -> dict[str, Any]:
@@ -200,6 +228,13 @@ def _leaves(tree: Tree, prefix: str = "") -> Iterator[tuple[str, Any]]:
 def _tree(name: str, value: Any) -> Tree:
     section, _, key = name.partition(".")
     return {section: {key: value}}
+
+
+def _without_budgets(changes: Tree) -> Tree:
+    return {
+        section: {key: value for key, value in values.items() if f"{section}.{key}" not in BUDGETS}
+        for section, values in changes.items()
+    }
 
 
 def _plain(value: Any) -> Any:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal, Self
 
 from transduce.tasks.base import MetricScore
+from transduce.training.run.events import Scored
 
 BestBy = Literal["loss", "metric"]
 
@@ -64,3 +65,19 @@ class Criterion:
         if scores is None or scores.metric is None or self.best_by(scores) == "loss":
             return "dev loss"
         return f"dev {scores.metric.name}"
+
+    def event(self, scores: Scores, *, step: int, seconds: float, is_best: bool) -> Scored:
+        """Return the event that reports these scores."""
+        metric = scores.metric
+        return Scored(
+            step=step,
+            loss=scores.loss,
+            perplexity=math.exp(min(scores.loss, 700.0)),
+            best=is_best,
+            seconds=seconds,
+            best_by=self.best_by(scores),
+            metric=metric.name if metric else None,
+            score=metric.score if metric else None,
+            signature=metric.signature if metric else "",
+            higher_is_better=metric.higher_is_better if metric else True,
+        )

@@ -15,6 +15,8 @@ from transduce.models.model_files import CHECKPOINTS
 from transduce.training.data_summary import summarise_data
 from transduce.training.dev import DevScore, make_evaluate
 from transduce.training.distributed import Processes, ProcessRank, joined
+from transduce.training.plan.length import describe_rest
+from transduce.training.plan.scoring import MAX_LOSS_PAIRS
 from transduce.training.progress import Preparing, ProgressCallback, Settled, Status, Translated
 from transduce.training.request import Request
 from transduce.training.run.checkpoint import Checkpoints
@@ -81,7 +83,9 @@ def open_run(
         newest = setup.checkpoints.newest()
         step = newest.step if newest else 0
         data = summarise_data(ready.prepared, config, request.settings())
-        progress(Settled(folder.path, config, step, ready.notes, data))
+        rest = describe_rest(config.training, newest.progress.spent) if newest else None
+        notes = (*ready.notes, rest) if rest else ready.notes
+        progress(Settled(folder.path, config, step, notes, data, ready.planned))
         if not processes.is_first:
             yield OpenRun(setup, folder, ready.prepared)
             return
@@ -163,6 +167,7 @@ def _open(
             digests=ready.prepared.digests,
             preset=request.preset,
             dev_pairs=ready.prepared.dev_pairs,
+            loss_pairs=MAX_LOSS_PAIRS,
         )
     else:
         check_data(folder, ready.prepared.digests)
@@ -182,6 +187,7 @@ def _setup(
         keep_best=config.run.keep_best,
         criterion=Criterion(by_metric=config.run.choose_by == "metric"),
     )
+    loss_pairs = folder.loss_pairs() if processes.is_first else None
     # The first process decides for all whether the run is new: it may write a checkpoint meanwhile.
     is_new = processes.broadcast(checkpoints.newest() is None)
     if config.run.init is not None and is_new:
@@ -206,7 +212,7 @@ def _setup(
         model=model.to(device),
         machine=ready.machine,
         loader=loader,
-        dev_batches=_dev_batches(loader, ready.prepared),
+        dev_batches=_dev_batches(loader, ready.prepared, max_pairs=processes.broadcast(loss_pairs)),
         checkpoints=checkpoints,
         processes=processes,
         tell=lambda _event: None,
@@ -215,10 +221,18 @@ def _setup(
     )
 
 
-def _dev_batches(loader: Loader, prepared: Prepared) -> list[Batch]:
-    """Make this process's share of the development set."""
+def _dev_batches(
+    loader: Loader, prepared: Prepared, *, max_pairs: int | None = None
+) -> list[Batch]:
+    """Make this process's share of the development set, or of a sample of it."""
     dev = replace(
-        loader, store=prepared.dev, per_step=loader.world, pin=False, weights=(), packed=False
+        loader,
+        store=prepared.dev,
+        per_step=loader.world,
+        pin=False,
+        weights=(),
+        packed=False,
+        max_pairs=max_pairs,
     )
     return list(dev.batches(0))
 

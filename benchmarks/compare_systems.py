@@ -1,0 +1,368 @@
+"""Table 2, measured: systems trained on one corpus with one budget, scored on one test set.
+
+    python benchmarks/compare_systems.py train recipes/comparison/rnn.yaml --data multi30k_bpe \
+        --corpora data --out runs/rnn --minutes 3 --speed 900000
+    python benchmarks/compare_systems.py table runs/transformer runs/rnn …
+    python benchmarks/compare_systems.py draw runs/transformer runs/rnn … --out comparison.png
+
+A budget is in minutes, in operations or in epochs. With `--speed`, the source and target tokens per
+second that a system trains on when it has the device for itself, minutes become epochs: what a run
+would do alone in that time, so that several runs may share a device. Without it the clock counts.
+
+Operations are the multiplications and additions of matrix products, forward and backward (three
+times the forward pass), counted by torch for sentences of the corpus's mean length. Padding does
+not count.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import transduce
+from transduce.analysis.cost import cost_of
+from transduce.config.schema import Tree
+from transduce.evaluation.report import Comparison, IntervalScore, report
+from transduce.tasks.tokenization import choose_tokenization
+from transduce.training.distributed import ProcessRank
+from transduce.training.progress import Settled
+from transduce.training.request import make_request
+from transduce.training.run.events import Scored, Stepped
+from transduce.training.run.folder import RunFolder
+from transduce.training.run.prepare import prepare_run
+
+RECORD, HYPOTHESES, REFERENCES = "comparison.json", "test.hyp", "test.ref"
+BACKWARD_TOO = 3
+"""A backward pass has twice the operations of the forward pass."""
+
+
+@dataclass(frozen=True)
+class DataSet:
+    """A corpus below the folder of all corpora."""
+
+    train: str
+    dev: str
+    test: str
+    src: str = "en"
+    tgt: str = "de"
+    tokenizer: str | None = None  # of BLEU
+    settings: tuple[str, ...] = ()
+
+    def files(self, corpora: Path, split: str) -> tuple[str, str]:
+        """Return the source and target of a split."""
+        return f"{corpora / split}.{self.src}", f"{corpora / split}.{self.tgt}"
+
+
+DATA = {
+    "multi30k_bpe": DataSet(
+        "multi30k-bpe/train",
+        "multi30k-bpe/valid",
+        "multi30k-bpe/test.2016",
+        tokenizer="none",
+        settings=("data.subwords=whitespace", "data.clean=false", "model.vocab_size=12000"),
+    ),
+    "multi30k": DataSet(
+        "multi30k/train",
+        "multi30k/val",
+        "multi30k/test_2016_flickr",
+        settings=("model.vocab_size=8000",),
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Point:
+    """The development BLEU of a run at one moment."""
+
+    step: int
+    tokens: int
+    bleu: float
+
+
+@dataclass(frozen=True)
+class Record:
+    """What one run of one system was, and what it reached."""
+
+    system: str
+    data: str
+    summary: str
+    parameters: int
+    operations_per_token: float  # of one source and one target token, forward
+    tokens: int  # source and target
+    seconds: float
+    tokens_per_s: float  # median while it trained, or alone on the device if that was given
+    curve: list[Point]
+    settings: Tree
+
+    @property
+    def operations(self) -> float:
+        """The operations of the whole training."""
+        return self.operations_at(self.tokens)
+
+    @property
+    def minutes(self) -> float:
+        """Minutes of training at the system's own speed, without scoring."""
+        return self.tokens / self.tokens_per_s / 60
+
+    @property
+    def best(self) -> float:
+        """The best BLEU on the development set."""
+        return max((point.bleu for point in self.curve), default=0.0)
+
+    def operations_at(self, tokens: int) -> float:
+        """Count the operations of training on that many source and target tokens."""
+        return BACKWARD_TOO * self.operations_per_token * tokens / 2
+
+    def minutes_to(self, bleu: float) -> float | None:
+        """Return the minutes until the development BLEU is this; None: it never was."""
+        reached = [point.tokens for point in self.curve if point.bleu >= bleu]
+        return reached[0] / self.tokens_per_s / 60 if reached else None
+
+
+def train_one(args: argparse.Namespace) -> None:
+    """Train one system, translate the test set, and write both down in the run's folder."""
+    data = DATA[args.data]
+    texts: dict[str, str] = {}
+    texts["src"], texts["tgt"] = data.files(args.corpora, data.train)
+    texts["dev_src"], texts["dev_tgt"] = data.files(args.corpora, data.dev)
+    settings = [*data.settings, *args.set]
+    request = make_request(
+        args.recipe,
+        texts,
+        settings,
+        out=args.out,
+        preset=None,
+        init=None,
+        cache=args.cache,
+        fresh=False,
+    )
+    prepared = prepare_run(
+        request, RunFolder(args.out), None, ProcessRank(), lambda _name: _Quiet()
+    )
+    train = prepared.prepared.train
+    epoch_tokens = train.src.ids.size + train.tgt.ids.size + 2 * len(train)
+    cost = cost_of(prepared.config.model, length=round(epoch_tokens / 2 / len(train)))
+    settings += _budget(args, epoch_tokens, cost.operations_per_token)
+    events: list[Any] = []
+    outcome = transduce.train(
+        args.recipe,
+        **texts,  # type: ignore[arg-type]
+        settings=settings,
+        out=args.out,
+        cache=args.cache,
+        progress=_printing(events, args.recipe.stem),
+    )
+    steps = [event for event in events if isinstance(event, Stepped)]
+    [settled] = [event for event in events if isinstance(event, Settled)]
+    record = Record(
+        system=args.recipe.stem,
+        data=args.data,
+        summary=settled.config.model.summary(),
+        parameters=cost.parameters,
+        operations_per_token=cost.operations_per_token,
+        tokens=steps[-1].tokens,
+        seconds=steps[-1].seconds,
+        tokens_per_s=args.speed or statistics.median(step.tokens_per_s for step in steps),
+        curve=_curve(events),
+        settings=settled.config.model_dump(mode="json", exclude={"data"}),
+    )
+    (outcome.folder / RECORD).write_text(json.dumps(asdict(record), indent=1) + "\n")
+    _translate(outcome.folder, data, args.corpora, beam=args.beam)
+    sys.stdout.write(_line(args.recipe.stem, outcome.folder) + "\n")
+
+
+class _Quiet:
+    """A phase of the preparation that reports to nobody."""
+
+    def __enter__(self) -> Any:
+        return lambda _done, _total: None
+
+    def __exit__(self, *_fault: object) -> None:
+        pass
+
+
+def _budget(args: argparse.Namespace, epoch_tokens: int, operations_per_token: float) -> list[str]:
+    if args.epochs:
+        return [f"training.epochs={args.epochs}", "training.steps=1000000000"]
+    if args.minutes and not args.speed:
+        return [f"training.minutes={args.minutes}", "training.steps=1000000000"]
+    tokens = (
+        args.minutes * 60 * args.speed
+        if args.minutes
+        else args.operations / (BACKWARD_TOO * operations_per_token / 2)
+    )
+    return [f"training.epochs={tokens / epoch_tokens:.4f}", "training.steps=1000000000"]
+
+
+def _printing(events: list[Any], name: str) -> Any:
+    def progress(event: Any) -> None:
+        events.append(event)
+        if isinstance(event, Scored):
+            score = "" if event.score is None else f", BLEU {event.score:.2f}"
+            sys.stdout.write(f"{name}: step {event.step}, dev loss {event.loss:.3f}{score}\n")
+            sys.stdout.flush()
+
+    return progress
+
+
+def _curve(events: Sequence[Any]) -> list[Point]:
+    points, tokens = [], 0
+    for event in events:
+        if isinstance(event, Stepped):
+            tokens = event.tokens
+        elif isinstance(event, Scored) and event.score is not None:
+            points.append(Point(event.step, tokens, event.score))
+    return points
+
+
+def _translate(folder: Path, data: DataSet, corpora: Path, *, beam: int) -> None:
+    translator = transduce.load(folder)
+    src, tgt = (Path(name).read_text(encoding="utf-8") for name in data.files(corpora, data.test))
+    options = transduce.Options(beam=beam)
+    found = translator.translate(src.splitlines(), options)
+    references = [line.replace("@@ ", "") for line in tgt.splitlines()]
+    for name, lines in ((HYPOTHESES, [t.text for t in found]), (REFERENCES, references)):
+        (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+
+
+def read(folder: Path) -> Record:
+    """Read what `train` wrote down."""
+    record = json.loads((folder / RECORD).read_text())
+    return Record(**(record | {"curve": [Point(**point) for point in record["curve"]]}))
+
+
+@dataclass(frozen=True)
+class Row:
+    """One system in the table."""
+
+    record: Record
+    bleu: IntervalScore
+    against: Comparison | None  # the first system; None: it is the first
+
+
+def rows_of(folders: Sequence[Path]) -> list[Row]:
+    """Score all systems on the test set, and compare each with the first."""
+    records = [read(folder) for folder in folders]
+    if len({record.data for record in records}) > 1:
+        raise SystemExit("these runs are of different corpora: compare those of one")
+    texts = [_lines(folder / HYPOTHESES) for folder in folders]
+    references = _lines(folders[0] / REFERENCES)
+    tokenizer = DATA[records[0].data].tokenizer
+    reports = report(
+        texts, [references], tokenization=choose_tokenization(references, tokenizer=tokenizer)
+    )
+    return [
+        Row(record, one.scores[0], one.comparisons[0] if one.comparisons else None)
+        for record, one in zip(records, reports, strict=True)
+    ]
+
+
+def _lines(path: Path) -> list[str]:
+    return path.read_text(encoding="utf-8").splitlines()
+
+
+def _line(name: str, folder: Path) -> str:
+    [row] = rows_of([folder])
+    return (
+        f"{name}: test BLEU {row.bleu.score:.2f} ± {row.bleu.margin or 0:.2f}, best dev "
+        f"{row.record.best:.2f}, {row.record.tokens_per_s:,.0f} tokens/s, "
+        f"{row.record.operations:.2e} operations in {row.record.seconds:.0f} s"
+    )
+
+
+def table(rows: Sequence[Row]) -> str:
+    """Write the rows as Markdown; the highest BLEU is bold."""
+    lines = [
+        "| system | parameters | BLEU | against the first | tokens/s | operations | minutes |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    highest = max(row.bleu.score for row in rows)
+    for row in rows:
+        record = row.record
+        bleu = f"{row.bleu.score:.2f}"
+        shown = f"**{bleu}**" if row.bleu.score == highest else bleu
+        lines.append(
+            f"| {record.system} | {record.parameters / 1e6:.1f}M | {shown} "
+            f"± {row.bleu.margin or 0:.2f} | {_against(row.against)} | "
+            f"{record.tokens_per_s:,.0f} | {record.operations:.2e} | {record.minutes:.1f} |"
+        )
+    lines += ["", f"Signature: `{rows[0].bleu.signature}`", "", *_races(rows)]
+    return "\n".join(lines)
+
+
+def _against(comparison: Comparison | None) -> str:
+    if comparison is None:
+        return "–"
+    chance = "" if comparison.p_value is None else f", p = {comparison.p_value:.3f}"
+    return f"{comparison.difference:+.2f}{chance}"
+
+
+def _races(rows: Sequence[Row]) -> list[str]:
+    """Write the minutes that each system needs for the best development BLEU of each other."""
+    names = [row.record.system for row in rows]
+    lines = [f"| minutes to the best of | {' | '.join(names)} |", "|---" * (len(rows) + 1) + "|"]
+    for row in rows:
+        times = [row.record.minutes_to(other.record.best) for other in rows]
+        cells = ["never" if time is None else f"{time:.1f}" for time in times]
+        lines.append(f"| {row.record.system} | {' | '.join(cells)} |")
+    return lines
+
+
+def draw(records: Sequence[Record], path: Path) -> None:
+    """Draw the development BLEU of all systems over their training operations."""
+    from matplotlib.figure import Figure
+
+    from transduce.analysis.curves import style_panel
+    from transduce.analysis.overlaid_curves import _COLOURS
+    from transduce.analysis.pictures import save_picture
+
+    figure = Figure(figsize=(8, 4.6), dpi=150, layout="constrained")
+    panel = figure.subplots()
+    for record, colour in zip(records, _COLOURS, strict=False):
+        points = [(record.operations_at(point.tokens), point.bleu) for point in record.curve]
+        panel.plot(*zip(*points, strict=True), color=colour, label=record.system, marker=".")
+    panel.set_xscale("log")
+    panel.set_xlabel("operations of training")
+    panel.set_ylabel("BLEU on the development set")
+    style_panel(panel)
+    panel.legend(frameon=False)
+    save_picture(figure, path)
+
+
+def main() -> None:
+    """Train one system, or show what several reached."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    commands = parser.add_subparsers(dest="command", required=True)
+    train = commands.add_parser("train")
+    train.add_argument("recipe", type=Path)
+    train.add_argument("--data", choices=DATA, required=True)
+    train.add_argument("--corpora", type=Path, default=Path("data"))
+    train.add_argument("--out", type=Path, required=True)
+    train.add_argument("--cache", type=Path)
+    train.add_argument("--beam", type=int, default=5)
+    train.add_argument("--speed", type=float)
+    train.add_argument("--set", action="append", default=[])
+    budget = train.add_mutually_exclusive_group(required=True)
+    for name in ("minutes", "operations", "epochs"):
+        budget.add_argument(f"--{name}", type=float)
+    for name in ("table", "draw"):
+        shown = commands.add_parser(name)
+        shown.add_argument("runs", type=Path, nargs="+")
+    shown.add_argument("--out", type=Path, default=Path("comparison.png"))
+    args = parser.parse_args()
+    if args.command == "train":
+        train_one(args)
+    elif args.command == "table":
+        sys.stdout.write(table(rows_of(args.runs)) + "\n")
+    else:
+        draw([read(folder) for folder in args.runs], args.out)
+
+
+if __name__ == "__main__":
+    main()

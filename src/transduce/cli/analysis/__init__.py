@@ -1,0 +1,1 @@
+"""Commands that measure and draw what the paper says of its layers."""

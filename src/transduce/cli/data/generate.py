@@ -1,0 +1,91 @@
+"""`transduce data generate`: tasks with one right answer, as text files."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    from transduce.data.corpus import Pair
+    from transduce.grammar.generated.corpus import GeneratedTask
+
+DEV, TEST = 200, 500
+SHOWN = 3
+"""Pairs that are printed as examples."""
+
+
+def generate_task(
+    task: Annotated[
+        Literal["copy", "reverse", "addition", "stories"],
+        typer.Argument(
+            metavar="TASK",
+            help="copy or reverse: symbols a to j. addition: two numbers, least significant digit "
+            "first. stories: people who walk about with things, and a question where somebody or "
+            "something is.",
+            show_default=False,
+        ),
+    ],
+    to: Annotated[Path, typer.Option(metavar="DIR", help="Folder for the files.")],
+    pairs: Annotated[int, typer.Option(min=1, help="Pairs for training.")] = 20_000,
+    lengths: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FROM-TO",
+            help="Symbols of a line, digits of the longer number, or sentences of a story; if not "
+            "given, 1-8, 1-3 and 2-10. A test beyond them shows what a model has really learnt.",
+            show_default=False,
+        ),
+    ] = None,
+    base: Annotated[
+        int, typer.Option(min=2, max=10, help="addition: base of the numbers, 2 to 10.")
+    ] = 10,
+    facts: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            max=2,
+            help="stories: sentences that answer the question. 1: where a person is. 2: where a "
+            "thing is that people take and leave.",
+        ),
+    ] = 2,
+    seed: Annotated[int, typer.Option(min=0, help="Other seeds give other lines.")] = 1,
+) -> None:
+    """Write a task with one right answer: train, dev and test, as .src and .tgt.
+
+    Words are separated by spaces, so train with data.subwords=whitespace, as the presets neural_gpu
+    and memory_network do. No line of a split is in another, whatever the seeds.
+    """
+    from transduce.grammar.generated.corpus import LENGTHS, GeneratedTask, split_task
+
+    shortest, longest = LENGTHS[task] if lengths is None else _range(lengths)
+    chosen = GeneratedTask(task, shortest, longest, base=base, facts=facts)
+    _write(to, chosen, split_task(chosen, train=pairs, dev=DEV, test=TEST, seed=seed))
+
+
+def _range(text: str) -> tuple[int, int]:
+    """Read `3-8`, or `8` for 8 alone."""
+    first, _, last = text.partition("-")
+    numbers = (first, last or first)
+    if not all(number.isascii() and number.isdigit() and len(number) < 5 for number in numbers):
+        raise typer.BadParameter(f"--lengths {text!r}: write two numbers, such as 1-8")
+    return int(numbers[0]), int(numbers[1])
+
+
+def _write(folder: Path, task: "GeneratedTask", parts: "Mapping[str, Sequence[Pair]]") -> None:
+    from transduce.cli.terminal.text_output import text_output
+    from transduce.files.errors import reporting_write_errors
+
+    with reporting_write_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    for name, pairs in parts.items():
+        for side, ending in enumerate(("src", "tgt")):
+            with text_output(folder / f"{name}.{ending}") as write:
+                for pair in pairs:
+                    write(pair[side])
+    typer.echo(f"{task.name}, lengths {task.shortest} to {task.longest}, such as")
+    for pair in parts["test"][:SHOWN]:
+        typer.echo(f"  {pair.src}\n  {pair.tgt}")
+    sizes = ", ".join(f"{name}.src and .tgt ({len(pairs):,})" for name, pairs in parts.items())
+    typer.echo(f"in {folder}: {sizes}")

@@ -1,0 +1,50 @@
+"""Sequences of symbols: copied, reversed, or two numbers to be added."""
+
+from random import Random
+
+from transduce.data.corpus import Pair
+
+SYMBOLS = "abcdefghij"
+DIGITS = "0123456789"
+
+
+def draw_copy(rng: Random, length: int) -> Pair:
+    """Draw symbols; the target is the same."""
+    symbols = _symbols(rng, length)
+    return Pair(symbols, symbols)
+
+
+def draw_reversal(rng: Random, length: int) -> Pair:
+    """Draw symbols; the target has them in the opposite order."""
+    symbols = _symbols(rng, length)
+    return Pair(symbols, symbols[::-1])
+
+
+def draw_addition(rng: Random, length: int, *, base: int) -> Pair:
+    """Draw two numbers, one of so many digits and one of at most as many; the target is their sum.
+
+    Digits are separated by spaces, the least significant first, as for the Neural GPU (Kaiser and
+    Sutskever, 2016): a carry then goes in the direction in which the sum is written.
+    """
+    first, second = (_number(rng, digits, base) for digits in (length, rng.randint(1, length)))
+    if rng.random() < 0.5:
+        first, second = second, first
+    terms = f"{digits_of(first, base)} + {digits_of(second, base)}"
+    return Pair(terms, digits_of(first + second, base))
+
+
+def digits_of(number: int, base: int) -> str:
+    """Write a number, least significant digit first, with spaces: 6 in base 2 is `0 1 1`."""
+    digits = [DIGITS[number % base]]
+    while number := number // base:
+        digits.append(DIGITS[number % base])
+    return " ".join(digits)
+
+
+def _number(rng: Random, digits: int, base: int) -> int:
+    """Draw a number of so many digits; with one digit, 0 too."""
+    return rng.randrange(base ** (digits - 1) if digits > 1 else 0, base**digits)
+
+
+def _symbols(rng: Random, length: int) -> str:
+    return " ".join(rng.choices(SYMBOLS, k=length))

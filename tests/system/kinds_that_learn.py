@@ -1,0 +1,79 @@
+"""Settings with which a small model of each kind learns to copy and to reverse in seconds."""
+
+_TRANSFORMER = [
+    "model.n_layers=2",
+    "model.d_model=64",
+    "model.d_ff=64",
+    "model.h=4",
+    "model.p_drop=0",
+    "training.steps=400",
+    "training.batch_tokens=512",
+    "training.schedule=linear",
+    "training.warmup_steps=100",
+    "training.learning_rate=0.003",
+]
+
+SETTINGS: dict[str, list[str]] = {
+    "transformer": _TRANSFORMER,
+    "transformer, experts": [*_TRANSFORMER, "model.experts=4"],
+    "conv_s2s": [
+        "model.d_model=64",
+        "model.layers=2x64k3",
+        "model.p_drop=0",
+        "training.steps=300",
+        "training.batch_tokens=512",
+        "training.schedule=linear",
+        "training.warmup_steps=50",
+        "training.learning_rate=0.003",
+        "training.clip_norm=0.1",
+    ],
+    "bytenet": [
+        "model.d_model=128",
+        "model.n_sets=1",
+        "model.n_dilations=2",
+        "model.kernel=9",
+        "model.unfold_b=1",
+        "model.p_drop=0",
+        "training.steps=1000",
+        "training.batch_tokens=512",
+        "training.schedule=linear",
+        "training.warmup_steps=50",
+        "training.learning_rate=0.005",
+    ],
+    "rnn": [
+        "model.cell=gru",
+        "model.n_layers=1",
+        "model.d_model=48",
+        "model.decoder=luong",
+        "model.p_drop=0",
+        "training.steps=250",
+        "training.batch_tokens=512",
+        "training.schedule=linear",
+        "training.warmup_steps=30",
+        "training.learning_rate=0.01",
+        "training.clip_norm=1",
+    ],
+    "neural_gpu": [
+        "model.p_drop=0",
+        "training.steps=500",
+        "training.batch_tokens=512",
+        "training.schedule=linear",
+        "training.warmup_steps=100",
+        "training.learning_rate=0.01",
+        "training.clip_norm=1",
+        "training.eps_ls=0",
+    ],
+    "memory_network": [
+        "model.p_drop=0",
+        "training.steps=150",
+        "training.batch_tokens=1000",
+        "training.schedule=linear",
+        "training.warmup_steps=30",
+        "training.learning_rate=0.02",
+        "training.clip_norm=1",
+    ],
+}
+"""By kind, and perhaps a variant of it, as after `--set`."""
+
+SLOW = {"transformer, experts", "bytenet", "neural_gpu"}
+"""Those that take longer than ten seconds, and are learnt in the exhaustive tests alone."""
