@@ -13,7 +13,7 @@ from transduce.analysis.cost import cost_of
 from transduce.models.transformer.settings import TransformerConfig
 
 
-@settings(max_examples=10)
+@settings(max_examples=4)
 @given(c=model_configs(), length=st.integers(1, 20))
 def test_operations_are_two_for_each_weight_used_and_each_pair_attended(
     c: TransformerConfig, length: int
@@ -28,7 +28,7 @@ def test_operations_are_two_for_each_weight_used_and_each_pair_attended(
     assert cost_of(c, length=length).operations_per_token == pytest.approx(expected)
 
 
-@settings(max_examples=10)
+@settings(max_examples=4)
 @given(c=varied_configs(experts=4, experts_every=1, n_layers=2), length=st.integers(1, 20))
 def test_experts_count_where_they_are_used(c: TransformerConfig, length: int) -> None:
     one = c.model_copy(update={"experts": 0})
@@ -45,7 +45,7 @@ def test_experts_count_where_they_are_used(c: TransformerConfig, length: int) ->
     assert dense.used_parameters == dense.parameters
 
 
-@settings(max_examples=10)
+@settings(max_examples=4)
 @given(c=model_configs(), length=st.integers(1, 20))
 def test_parts_add_up_to_the_whole(c: TransformerConfig, length: int) -> None:
     cost = cost_of(c, length=length)
@@ -59,7 +59,7 @@ def test_parts_add_up_to_the_whole(c: TransformerConfig, length: int) -> None:
     assert sum(part.parameters for part in parts) == sum(part.parameters for part in layers)
 
 
-@settings(max_examples=10)
+@settings(max_examples=4)
 @given(c=model_configs(), length=st.integers(1, 20))
 def test_decoding_keeps_the_keys_and_values_of_every_layer(
     c: TransformerConfig, length: int
@@ -71,7 +71,7 @@ def test_decoding_keeps_the_keys_and_values_of_every_layer(
     assert cache.per_hypothesis == 0
 
 
-@settings(max_examples=10)
+@settings(max_examples=4)
 @given(c=model_configs(norm="post"), length=st.integers(1, 20))
 def test_activations_are_those_that_a_real_run_keeps(c: TransformerConfig, length: int) -> None:
     model = build_model(c)

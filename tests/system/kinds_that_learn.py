@@ -54,6 +54,7 @@ SETTINGS: dict[str, list[str]] = {
         "training.clip_norm=1",
     ],
     "neural_gpu": [
+        "model.d_model=48",
         "model.p_drop=0",
         "training.steps=500",
         "training.batch_tokens=512",

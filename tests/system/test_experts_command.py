@@ -26,6 +26,7 @@ def test_describe_shows_parameters_held_and_used(command: Command) -> None:
     assert "used by each token" not in command("describe", "tiny").out
 
 
+@pytest.mark.exhaustive  # tests/system/test_every_kind.py resumes a shorter one
 def test_a_run_with_experts_is_trained_resumed_and_translates(
     tmp_path: Path, command: Command
 ) -> None:

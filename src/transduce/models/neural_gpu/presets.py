@@ -13,7 +13,7 @@ def neural_gpu() -> Config:
             batch_tokens=512,
             schedule="linear",
             warmup_steps=100,
-            learning_rate=0.01,
+            learning_rate=0.007,
             clip_norm=1.0,
             eps_ls=0.0,
             steps=3_000,

@@ -15,7 +15,7 @@ class NeuralGPUConfig(ModelConfig):
         description="the architecture: Extended Neural GPU (Kaiser and Bengio, 2016)",
     )
     d_model: Count = Field(
-        default=48, description="m: maps of the mental image, width of embeddings (their §2)"
+        default=64, description="m: maps of the mental image, width of embeddings (their §2)"
     )
     image_width: Annotated[int, Field(ge=1, le=64)] = Field(
         default=2, description="w: columns of the mental image; text is in the first (their §2)"
@@ -31,8 +31,8 @@ class NeuralGPUConfig(ModelConfig):
     )
 
     def reference_warmup(self) -> int:
-        """Return the warm-up whose peak in §5.3 suits it: 0.01 for 48 maps."""
-        return 208
+        """Return the warm-up whose peak in §5.3 suits it: 0.007 for 64 maps."""
+        return 319
 
     def summary(self) -> str:
         """Describe the architecture and its sizes in one line."""
