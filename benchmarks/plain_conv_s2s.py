@@ -1,26 +1,15 @@
 """ConvS2S as most would write it in plain torch: a peer for the speed of training, and an oracle.
 
-    python benchmarks/plain_conv_s2s.py [--shape conv_s2s_small] [--device cpu] [--threads 2]
-        [--sentences 64] [--length 24] [--rounds 9]
-
-`nn.Conv1d` with torch's `weight_norm`, `F.glu` and `torch.bmm`; its step has `F.cross_entropy` and
-`torch.optim.Adam`, as those of the peers in `train_throughput.py`. The command lets it and the step
-of `transduce train` take turns on the same random batch.
+`nn.Conv1d` with torch's `weight_norm`, `F.glu` and `torch.bmm`. `baseline_speed.py` measures it.
 """
 
-import argparse
 import math
 
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.nn.utils.parametrizations import weight_norm
-from train_throughput import ours, take, theirs
 
-from transduce.config.presets import preset_named
-from transduce.data.batch import Batch
-from transduce.data.loader import StepBatches
 from transduce.models.conv_s2s.settings import ConvS2SConfig, parse_layers
 from transduce.text.special_ids import PAD_ID
 
@@ -142,52 +131,3 @@ class PlainConvS2S(nn.Module):
         """Add the embeddings of tokens and positions."""
         at = torch.arange(ids.size(1), device=ids.device)
         return F.dropout(self.embedding(ids) + positions(at), self.p_drop, self.training)
-
-
-def random_batch(vocab_size: int, sentences: int, length: int) -> StepBatches:
-    """Draw sentences of at most this length, padded."""
-    ids = torch.randint(4, vocab_size, (3, sentences, length))
-    lengths = torch.randint(length // 2, length + 1, (sentences, 1))
-    src, tgt_in, tgt_out = torch.where(torch.arange(length) < lengths, ids, PAD_ID)
-    tokens = int(lengths.sum())
-    batch = Batch(src, tgt_in, tgt_out, tokens, tokens)
-    return StepBatches([batch], tokens, tokens, first=0, done=1, epoch_batches=1)
-
-
-def main() -> None:
-    """Let both take turns on the same batch."""
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--shape", default="conv_s2s_small", help="a preset of conv_s2s")
-    parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
-    parser.add_argument("--threads", type=int, default=2)
-    parser.add_argument("--sentences", type=int, default=64)
-    parser.add_argument("--length", type=int, default=24, help="the longest, in tokens")
-    parser.add_argument("--rounds", type=int, default=9)
-    options = parser.parse_args()
-    torch.set_num_threads(options.threads)
-    config = preset_named(options.shape).with_changes(
-        {"training": {"clip_norm": None}, "run": {"device": options.device}}
-    )
-    shape = config.model
-    assert isinstance(shape, ConvS2SConfig)
-    torch.manual_seed(0)
-    batch = random_batch(shape.vocab_size, options.sentences, options.length)
-    steps = {
-        "plain torch": theirs(PlainConvS2S(shape), options.device),
-        "transduce": ours(config),
-    }
-    times: dict[str, list[tuple[float, float]]] = {name: [] for name in steps}
-    for _ in range(2 + options.rounds):
-        for name, step in steps.items():
-            times[name].append(take([batch], step, on_cuda=options.device == "cuda"))
-    medians = {name: np.median(found[2:], axis=0) for name, found in times.items()}
-    for name, (seconds, cpu_seconds) in medians.items():
-        speed, cpu_speed = medians["plain torch"] / (seconds, cpu_seconds)
-        line = f"{seconds * 1000:8.1f} ms a step, {speed:.3f} of plain torch's speed"
-        if options.device == "cpu":
-            line += f"; {cpu_seconds * 1000:8.1f} ms on all threads, {cpu_speed:.3f}"
-        print(f"{line}  {name}")
-
-
-if __name__ == "__main__":
-    main()
