@@ -245,6 +245,7 @@ def measured(wanted: GridOptions) -> LayerMeasurements:
     return measure_layers(wanted, lambda _: None)
 
 
+@pytest.mark.exhaustive
 def test_sizes_that_do_not_fit_in_memory_are_skipped_and_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

@@ -78,3 +78,11 @@ def test_runs_without_scores_and_with_names_in_other_scripts(tmp_path: Path) -> 
     make_run(tmp_path / "runs" / "実験")
     draw(tmp_path / "runs", tmp_path / "all.png")
     assert (tmp_path / "all.png").exists()
+
+
+def test_more_runs_than_colours_are_told_apart_by_dashes(tmp_path: Path, figure: Figure) -> None:
+    for number in range(12):
+        make_run(tmp_path / "runs" / f"{number}", scored(10, 3.0 + number, 5.0, seconds=60))
+    draw(tmp_path / "runs", tmp_path / "all.png")
+    looks = {(line.get_color(), line.get_linestyle()) for line in figure.axes[0].lines}
+    assert len(looks) == 12

@@ -366,7 +366,7 @@ def test_a_metric_of_other_numbers_of_sentences_ranks_no_runs(tmp_path: Path) ->
     output = transduce_runs(tmp_path).stdout
     assert rows(output)[2][:2] == ["a", "*"]
     assert "* lowest dev loss" in output
-    assert "BLEU of other numbers of sentences (run.score_sentences) differ" in output
+    assert "BLEU of these runs are of different numbers of sentences" in output
 
 
 def test_runs_without_a_recorded_development_set_are_known_by_its_files(tmp_path: Path) -> None:
@@ -434,3 +434,19 @@ def test_what_matplotlib_says_of_fonts_is_not_shown(
     done = command("runs", folder, "--png", picture)
     assert (done.code, done.err) == (0, f"curves: {picture}\n")
     assert caplog.records == []
+
+
+def test_two_runs_are_not_compared_with_most_runs(tmp_path: Path, command: Command) -> None:
+    names = ("training.warmup_steps", "training.learning_rate", "training.batch_tokens")
+    for run, number in (("one", 1), ("two", 2)):
+        make_run(tmp_path / run, STARTED, settings=[f"{name}={number}" for name in names])
+    two = command("runs", tmp_path, env={"COLUMNS": "60"}).out
+    assert "most runs" not in two
+    assert "the same" not in two
+    assert [two.count(f"training.warmup_steps={number}") for number in (1, 2)] == [1, 1]
+    make_run(tmp_path / "three", STARTED)
+    (tmp_path / "three/config.yaml").write_text(to_yaml(load_config("rnn_small")))
+    three = command("runs", tmp_path).out
+    assert "most runs" in three
+    assert "=  " not in three, "no empty values"
+    assert "model.kind=rnn" in three

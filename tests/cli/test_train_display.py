@@ -106,7 +106,7 @@ def test_a_whole_run_in_a_file() -> None:
         "step 41,000  rolled back to the weights of step 40,000 (epoch 4, batches 7 to 19)\n"
         "step 41,000  out of memory: now at most 16,384 padded tokens at a time\n"
         "run.score_sentences=0: nothing is translated\n"
-        " 42%  0:00:00  step 42,300  epoch 3.42  loss 2.346  lr 1.23e-04  123,457 tok/s\n"
+        " 42%  1:23:45  step 42,300  epoch 3.42  loss 2.346  lr 1.23e-04  123,457 tok/s\n"
         "finished: all steps were made\n"
         "step 100,000, 1:23:45 of training; model folder: the mean of 5 checkpoints\n"
     )
@@ -120,9 +120,10 @@ def test_plain_lines_come_soon_at_first_and_then_evenly(every_s: float, seconds:
     clock = Clock()
     display, file = in_file(clock, every_s)
     display(STARTED)
+    began = clock.now
     for _ in range(1205):
         clock.now += 0.1001
-        display(STEPPED)
+        display(replace(STEPPED, seconds=clock.now - began))
     shown = re.findall(r"^ 42%  0:0(\d):(\d\d)  step", file.getvalue(), re.MULTILINE)
     assert [int(minute) * 60 + int(second) for minute, second in shown] == seconds
 
@@ -236,7 +237,7 @@ def test_what_is_not_finite_is_shown() -> None:
         display(replace(SCORED, perplexity=float("inf"), metric=None, score=None, best=False))
     assert file.getvalue() == (
         "step 40,000  dev loss 2.104  perplexity inf\n"
-        "0:00:00  step 42,300  epoch 3.42  loss nan  lr 1.23e-04  inf tok/s\n"
+        "1:23:45  step 42,300  epoch 3.42  loss nan  lr 1.23e-04  inf tok/s\n"
     )
 
 
@@ -374,7 +375,7 @@ def test_in_a_file_only_long_work_between_steps_has_lines() -> None:
             display.show_work("scoring", 0, 0, is_over=True)
     assert file.getvalue() == (
         "scoring: 100 of 500 sentences\nscoring: 200 of 500 sentences\n"
-        "scoring: 400 of 500 sentences\n"
+        "scoring: 400 of 500 sentences\nscoring: done in 0:00:40\n"
     )
 
 

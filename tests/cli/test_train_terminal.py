@@ -207,7 +207,7 @@ def test_a_given_development_set_and_a_cut_corpus(tmp_path: Path, command: Comma
     assert done.code == 0, done.err
     assert "data: 51 pairs read, 50 trained on, 2 pairs given for development" in done.err
     assert "ends after 1 step\n" in done.err
-    assert "scores: every 3 steps; 500 sentences are translated, their score decides" in done.err
+    assert "scores: at the end; 2 sentences are translated, their score decides" in done.err
     assert "finished: 1 step is made\n" in done.err
     assert "dropped 1 pair: 1 longer than model.max_positions=100\n" in done.err
     assert "vocabulary: " not in done.err, "there are as many entries as requested"

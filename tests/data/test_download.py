@@ -10,15 +10,18 @@ import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from transduce.data.public import download
 from transduce.data.public.download import RetryPolicy, fetch_file
 from transduce.data.public.integrity import RejectedFileError
 from transduce.data.public.progress import FileProgress
 from transduce.errors import InputError
+from transduce.files.locks import locked_own_file
 
 CONTENT = bytes(range(256)) * 20
 AT_ONCE = RetryPolicy(timeout_s=10, attempts=3, pause_s=0)
@@ -278,11 +281,19 @@ fetch_file({server.url + "/corpus.tgz"!r}, Path("corpus.tgz"), expected={sha256(
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a disk that is always full")
 @pytest.mark.parametrize("from_folder", [True, False])
-def test_a_full_disk_is_one_clear_line(server: Server, tmp_path: Path, from_folder: bool) -> None:
+def test_a_full_disk_is_one_clear_line(
+    server: Server, tmp_path: Path, from_folder: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_all = download._write_all
+
+    def write_to_full_disk(read: Any, _file: Any, *arguments: Any) -> int:
+        with Path("/dev/full").open("wb") as full:
+            return write_all(read, full, *arguments)
+
+    monkeypatch.setattr(download, "_write_all", write_to_full_disk)
     source = tmp_path / "mirror.tgz"
     source.write_bytes(CONTENT * 10)
     server.files["corpus.tgz"] = CONTENT * 10
-    (tmp_path / "corpus.tgz.part").symlink_to("/dev/full")
     with pytest.raises(
         InputError, match=r"corpus\.tgz\.part: No space left.*free some disk space"
     ) as caught:
@@ -295,6 +306,26 @@ def test_a_full_disk_is_one_clear_line(server: Server, tmp_path: Path, from_fold
         )
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "corpus.tgz").exists()
+
+
+def test_a_part_that_is_a_link_is_not_written_through(tmp_path: Path) -> None:
+    source, victim = tmp_path / "source.tgz", tmp_path / "victim"
+    source.write_bytes(CONTENT)
+    victim.write_bytes(b"precious")
+    (tmp_path / "corpus.tgz.part").symlink_to(victim)
+    with pytest.raises(InputError, match=r"corpus\.tgz\.part is in the way, and it is a link"):
+        fetch_file(source, tmp_path / "corpus.tgz", expected=None, retries=AT_ONCE, report=silent)
+    assert victim.read_bytes() == b"precious"
+
+
+def test_a_second_download_of_one_file_is_refused(tmp_path: Path) -> None:
+    source, path = tmp_path / "source.tgz", tmp_path / "corpus.tgz"
+    source.write_bytes(CONTENT)
+    with (
+        locked_own_file(tmp_path / "corpus.tgz.part", written=path),
+        pytest.raises(InputError, match=r"another command is writing .*corpus\.tgz: let it end"),
+    ):
+        fetch_file(source, path, expected=None, retries=AT_ONCE, report=silent)
 
 
 def test_a_file_in_another_folder_is_copied(tmp_path: Path) -> None:

@@ -41,6 +41,7 @@ def peak_bytes(model: Path, out: Path, how: str) -> int:
     return 1024 * int(done.stdout)
 
 
+@pytest.mark.exhaustive
 def test_a_conversion_needs_at_most_three_times_the_weights(tmp_path: Path) -> None:
     shape = {"n_layers": 3, "d_model": 512, "d_ff": 2048, "vocab_size": 500}
     config = Config.from_tree({"model": shape})

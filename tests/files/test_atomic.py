@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from transduce.files.atomic import atomic_file, atomic_folder
+from transduce.files.atomic import atomic_file, atomic_folder, exclusive_file
 from transduce.files.locks import locked
 
 KILLED = """
@@ -58,6 +58,20 @@ def test_a_file_is_replaced_when_it_is_complete(tmp_path: Path) -> None:
         assert path.read_text() == "old"
     assert path.read_text() == "new"
     assert names(tmp_path) == ["file"]
+
+
+def test_whoever_reads_the_old_file_reads_it_to_its_end(tmp_path: Path) -> None:
+    """A new file takes its name; the old one is never written to."""
+    path = tmp_path / "file"
+    write(path, "the old content")
+    (tmp_path / "same").hardlink_to(path)
+    with path.open() as reader:
+        with atomic_file(path) as making:
+            making.write_text("new")
+            written = making.stat().st_ino
+        assert reader.read() == "the old content"
+    assert (tmp_path / "same").read_text() == "the old content"
+    assert path.stat().st_ino == written, "renamed, not copied: a copy can be cut short"
 
 
 def test_if_writing_fails_the_old_file_is_whole(tmp_path: Path) -> None:
@@ -200,3 +214,10 @@ def test_a_lock_is_held_by_one_at_a_time(tmp_path: Path) -> None:
             pass
     with locked(tmp_path, wait=False):
         pass
+
+
+def test_a_folder_that_others_keep_locked_is_written_all_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "out"
+    with locked(tmp_path), exclusive_file(path) as making:
+        making.write_text("done")
+    assert path.read_text() == "done"

@@ -122,5 +122,5 @@ def test_more_lines_than_there_are_is_one_clear_error() -> None:
 
 @pytest.mark.parametrize(("name", "shortest"), [("copy", 0), ("stories", 1), ("reverse", 9)])
 def test_impossible_lengths_are_refused(name: TaskName, shortest: int) -> None:
-    with pytest.raises(InputError, match="give a range that starts at"):
+    with pytest.raises(InputError, match="lengths from"):
         GeneratedTask(name, shortest, 8)

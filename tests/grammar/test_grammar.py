@@ -53,6 +53,7 @@ def test_seeds_differ_and_a_longer_draw_starts_like_a_shorter_one() -> None:
     assert short != list(generate(50, seed=2))
 
 
+@pytest.mark.exhaustive
 def test_no_pair_comes_twice() -> None:
     assert len(set(drawn())) == len(drawn()) == 50_000
 

@@ -3,6 +3,7 @@
 import json
 import os
 import pickle
+import re
 import resource
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 import torch
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
+from safetensors import safe_open
 from safetensors.torch import load_file, save, save_file
 from torch import Tensor
 
@@ -23,6 +25,7 @@ from transduce.config.load import to_yaml
 from transduce.config.schema import Config
 from transduce.errors import InputError, TransduceError
 from transduce.models.folder import LoadedModel, load_model, load_weights, save_model, save_weights
+from transduce.models.model_files import WEIGHTS
 from transduce.models.safetensors_file import DTYPES
 from transduce.models.transformer.settings import TransformerConfig
 from transduce.text.tokenizer import Tokenizer
@@ -120,10 +123,11 @@ def test_faulty_settings_are_named_with_their_file(folder: Path) -> None:
         load_model(folder)
 
 
-def test_a_folder_holds_three_files_and_can_be_saved_over(folder: Path) -> None:
+def test_a_folder_holds_four_files_and_can_be_saved_over(folder: Path) -> None:
     other = new_model(TransformerConfig(**SHAPE), seed=1)
     save_model(folder, other)
-    assert names_in(folder) == ["config.yaml", "model.safetensors", "tokenizer.json"]
+    files = ["checksums.json", "config.yaml", "model.safetensors", "tokenizer.json"]
+    assert names_in(folder) == files
     assert torch.equal(load_model(folder).model.projection, other.model.projection)
 
 
@@ -147,13 +151,23 @@ tensors = st.builds(
 )
 
 
+def parts(content: bytes) -> tuple[list[tuple[str, Any]], bytes]:
+    """Return the header of a file in its order, without the checksum, and the tensors."""
+    end = 8 + int.from_bytes(content[:8], "little")
+    assert end % 8 == 0, "tensors are aligned"
+    header = json.loads(content[8:end])
+    header["__metadata__"].pop("checksum", None)
+    return list(header.items()), content[end:]
+
+
 @given(weights=st.dictionaries(st.text(max_size=8), tensors, max_size=5))
 @in_one_folder
 def test_weights_are_written_as_the_library_writes_them(
     weights: dict[str, Tensor], tmp_path: Path
 ) -> None:
     save_weights(tmp_path / "w", weights, metadata={})
-    assert (tmp_path / "w").read_bytes() == save(weights, metadata={"format": "1"})
+    ours, theirs = (tmp_path / "w").read_bytes(), save(weights, metadata={"format": "1"})
+    assert parts(ours) == parts(theirs)
     found = load_weights(tmp_path / "w")
     assert found.keys() == weights.keys()
     assert all(torch.equal(found[name], weights[name]) for name in weights)
@@ -292,6 +306,20 @@ def test_another_format_is_refused(metadata: dict[str, str] | None, folder: Path
         load_model(folder)
 
 
+def test_weights_that_others_wrote_again_are_refused_with_what_to_do(folder: Path) -> None:
+    path = folder / WEIGHTS
+    with safe_open(path, framework="pt") as file:
+        metadata = file.metadata()
+        tensors = {name: 2 * file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    for _ in range(8):  # the library orders metadata at random
+        save_file(tensors, path, metadata=metadata)
+        with pytest.raises(InputError, match="save it without 'checksum' in its metadata"):
+            load_model(folder)
+    del metadata["checksum"]
+    save_file(tensors, path, metadata=metadata)
+    load_model(folder)
+
+
 @pytest.mark.parametrize("name", ["config.yaml", "tokenizer.json"])
 @pytest.mark.parametrize("damage", [removed, a_folder, a_pipe])
 def test_a_missing_file_is_named(name: str, damage: Callable[[Path], None], folder: Path) -> None:
@@ -417,6 +445,7 @@ def test_huge_settings_take_no_memory(tmp_path: Path) -> None:
     for name, changes in huge.items():
         save_model(tmp_path / name, new_model(TransformerConfig(**SHAPE)))
         settings_of(tmp_path / name, **changes)
+        (tmp_path / name / "checksums.json").unlink()
     folders = [str(tmp_path / name) for name in huge]
     command = [sys.executable, "-c", LOAD, *folders]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -490,4 +519,6 @@ def test_what_a_killed_process_left_is_replaced(tmp_path: Path) -> None:
 def test_metadata_is_kept_beside_the_format(tmp_path: Path) -> None:
     save_weights(tmp_path / "w", {}, metadata={"step": "7"})
     content = (tmp_path / "w").read_bytes()
-    assert json.loads(content[8:]) == {"__metadata__": {"format": "1", "step": "7"}}
+    found = json.loads(content[8:])["__metadata__"]
+    assert re.fullmatch("[0-9a-f]{8}", found.pop("checksum"))
+    assert found == {"format": "1", "step": "7"}

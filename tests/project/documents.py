@@ -142,6 +142,10 @@ def _brief_faults(command: str, place: Path) -> Iterator[str]:
     match arguments:
         case ["train", *_]:
             arguments = [*_without(arguments, "--minutes", "--steps"), "--steps", "2"]
+        case ["sweep", file, *_] if file.endswith(".yaml"):
+            text = (place / file).read_text(encoding="utf-8")
+            (place / file).write_text(re.sub("steps: [0-9]+}", "steps: 2}", text), encoding="utf-8")
+            arguments = [*arguments, "--only", "base"]
         case ["data", "demo", *_]:
             arguments = [*_without(arguments, "--pairs"), "--pairs", "300"]
     with (

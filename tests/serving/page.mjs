@@ -76,7 +76,7 @@ await until(() => elements.pair.value !== "");
 const scenarios = {
   async typing() {
     for (const value of ["o", "on", "one"]) type(value);
-    await until(() => shown() === "ONE");
+    await until(() => shown() === "ONE" && result.attributes["aria-busy"] === "false");
     return { asked: asked.map((one) => one.text), busy: result.attributes["aria-busy"], lang: result.lang };
   },
   async newer() {

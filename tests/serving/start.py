@@ -1,10 +1,12 @@
 """A server in its own process: its translator can be paused, and its time limits are short.
 
-    python -m tests.serving.start FILE [SECONDS]
+    python -m tests.serving.start FILE [SECONDS [LIMITS]]
 
-SECONDS are the time that a client has for a request. It prints its port on standard error.
+SECONDS are the time that a client has for a request, or to take a part of a response. LIMITS is a
+JSON object of other limits. It prints its port on standard error.
 """
 
+import json
 import sys
 import time
 from collections.abc import Sequence
@@ -13,6 +15,7 @@ from pathlib import Path
 from tests.serving.fakes import Shouting, as_translator
 from transduce.search.cancel import raise_if_cancelled
 from transduce.serving.app import make_app
+from transduce.serving.http.sites import Sites
 from transduce.serving.languages import LanguagePair
 from transduce.serving.limits import Limits
 from transduce.serving.server import listen, serve
@@ -35,11 +38,15 @@ class Holding(Shouting):
 
 def main() -> None:
     seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 0.3
-    limits = Limits(body_s=seconds, head_s=seconds, max_body_bytes=10_000)
+    given = json.loads(sys.argv[3]) if len(sys.argv) > 3 else {}
+    times = {"body_s": seconds, "head_s": seconds, "write_s": seconds}
+    limits = Limits(**{**times, "max_body_bytes": 10_000, **given})
+    sites = Sites(["https://site.example"])
     app = make_app(
         {LanguagePair("en", "de"): as_translator(Holding(Path(sys.argv[1])))},
         version="1",
         limits=limits,
+        sites=sites,
     )
     listening = listen("127.0.0.1", 0)
 
@@ -47,7 +54,7 @@ def main() -> None:
         sys.stderr.write(f"serving at http://127.0.0.1:{listening.getsockname()[1]} (now)\n")
         sys.stderr.flush()
 
-    serve(app, listening, limits, ready=ready)
+    serve(app, listening, limits, ready=ready, sites=sites)
 
 
 if __name__ == "__main__":

@@ -44,9 +44,11 @@ def test_a_mistake_is_one_line_and_exit_code_2(
         ([str(tmp_path)], "has no file config.yaml: a model is a folder"),
         ([f"en-de={folder}", f"en-de={folder}"], "are both for en-de"),
         ([f"en-de={folder}", "--port", str(taken)], "Address already in use; choose another"),
-        ([f"en-de={folder}", "--port", "99999"], "choose another --host or --port"),
+        ([f"en-de={folder}", "--port", "99999"], "--port 99999"),
         ([f"en-de={folder}", "--keys", str(empty)], "has no key"),
         ([f"en-de={folder}", "--max-queue", "0"], "max_queue=0: use more than 0"),
+        ([f"en-de={folder}", "--deadline", "inf"], "deadline_s=inf: use a number"),
+        ([f"en-de={folder}", "--deadline", "nan"], "deadline_s=nan: use more than 0"),
         ([f"en-de={folder}", "--max-sentences", "2000"], "never fit into a queue of 1,000"),
     ):
         assert message in failed(arguments, capfd, monkeypatch)

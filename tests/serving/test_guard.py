@@ -8,6 +8,7 @@ from fastapi.testclient import TestClient
 
 from tests.serving.conftest import EN_DE
 from transduce.serving.app import make_app
+from transduce.serving.http.sites import Sites
 from transduce.serving.limits import Limits
 from transduce.translation.translator import Translator
 
@@ -136,7 +137,7 @@ def test_other_sites_may_call_only_if_they_are_named(
 ) -> None:
     site = {"Origin": "https://site.example"}
     assert "access-control-allow-origin" not in client.get("/languages", headers=site).headers
-    app = make_app({EN_DE: translator}, version="1", origins=["https://site.example"])
+    app = make_app({EN_DE: translator}, version="1", sites=Sites(["https://site.example"]))
     with TestClient(app) as named:
         response = named.get("/languages", headers=site)
         assert response.headers["access-control-allow-origin"] == "https://site.example"

@@ -1,9 +1,14 @@
 """`transduce complexity`: the table, the picture and the measurements, from the real command."""
 
 import json
+import os
 import subprocess
 import sys
+import warnings
 from pathlib import Path
+
+import pytest
+import torch
 
 from tests.command import Command
 
@@ -60,3 +65,21 @@ def test_mistakes_are_one_line(tmp_path: Path, command: Command) -> None:
         "has no measurements of layers: measured_on"
         in command("complexity", "--from", other).mistake()
     )
+
+
+def test_nothing_that_torchs_profiler_writes_is_shown(
+    command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    start = torch.autograd.profiler.profile.__enter__
+
+    def noisy(profiler: torch.autograd.profiler.profile) -> object:
+        os.write(2, b"USDT: SyncActivityProfilerHandler.cpp:52] profiler_start\n")
+        warnings.warn("Profiler clears events at the end of each cycle", stacklevel=1)
+        return start(profiler)  # type: ignore[no-untyped-call]
+
+    monkeypatch.setattr(torch.autograd.profiler.profile, "__enter__", noisy)
+    result = command("complexity", "--n", "8", "--d", "8", "--r", "4", "--device", "cpu")
+    assert result.code == 0
+    assert "rofiler" not in result.err
+    names = [line[:14].rstrip() for line in result.out.splitlines()]
+    assert names[names.index("  eq. 1 step") + 1] == "  by step", "as far in as its first line"

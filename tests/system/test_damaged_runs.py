@@ -44,7 +44,13 @@ def change(path: Path, **entries: Any) -> None:
     path.write_text(json.dumps(json.loads(path.read_text()) | entries))
 
 
-@pytest.mark.parametrize("name", STATES)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.exhaustive] * (number > 1))
+        for number, name in enumerate(STATES)
+    ],
+)
 def test_a_damaged_state_of_a_checkpoint_is_named(name: str, run: Path, command: Command) -> None:
     newest = max((run / "checkpoints").iterdir())
     value, fault = STATES[name]

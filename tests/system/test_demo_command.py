@@ -17,6 +17,7 @@ from typer.testing import CliRunner
 from transduce.analysis import curves
 from transduce.cli import demo as module
 from transduce.cli.app import app
+from transduce.files.checksums import RECORD_CHECKSUM
 from transduce.translation.load import load
 
 
@@ -123,6 +124,7 @@ def test_resumed_it_says_so_and_counts_the_time_before(
     state = max(tmp_path.glob("runs/demo/model/checkpoints/*")) / "state.json"
     tree = json.loads(state.read_text())
     tree["progress"]["seconds"] = 5000.0
+    del tree[RECORD_CHECKSUM]
     state.write_text(json.dumps(tree))
     monkeypatch.setattr(module, "STEPS", 6)
     result = CliRunner().invoke(app, ["demo"])
@@ -164,3 +166,18 @@ def test_the_program_is_named_as_it_was_started(monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setattr(sys, "argv", [".venv/bin/transduce", "demo"])
     result = CliRunner().invoke(app, ["demo", "--quick"])
     assert "\n  .venv/bin/transduce translate runs/demo/quick " in result.stdout
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_a_demo_that_is_trained_translates_what_is_piped_in_without_generating_text(
+    done: Demo, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    shutil.copytree(done.folder, tmp_path, dirs_exist_ok=True)
+    monkeypatch.setattr(module, "write_text", lambda *_arguments, **_sizes: pytest.fail("written"))
+    again = CliRunner().invoke(app, ["demo"], input="The dog sleeps.\n\nThe cat sleeps.\n")
+    assert again.exit_code == 0, again.output
+    assert "\nThe dog sleeps.\n  " in again.stdout
+    assert "\nThe cat sleeps.\n  " in again.stdout
+    assert "Below scores: " not in again.stdout
+    nothing = CliRunner().invoke(app, ["demo"])
+    assert "For sentences of your own: " in nothing.stdout

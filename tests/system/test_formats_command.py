@@ -170,7 +170,7 @@ def test_train_does_not_guess_which_column_a_name_is_of(tmp_path: Path, command:
         (("translate", "model", "b.jsonl"), "no text in field 'src'; the fields are ['id', 'tra"),
         (("translate", "model", "b.jsonl"), "name the source's with --fields"),
         (("translate", "model", "a.tmx"), "choose the source's, such as --fields en-GB"),
-        (("translate", "model", "a.csv"), "a.csv line 1: 3 columns ('id', 'en', 'de text'): choo"),
+        (("translate", "model", "a.csv"), "if this is a header, choose one of these names; if it"),
         (("translate", "model", "a.csv", "--fields", "fr"), "choose the source's among these"),
         (("evaluate", "model", "--src", "b.tsv"), "3 columns instead of two"),
         (("translate", "model", "a.src", "--fields", "de"), "--fields is for files with several"),

@@ -195,7 +195,9 @@ def test_the_same_command_again_says_so_and_changes_nothing(
     before = content(finished)
     done = command(*arguments(corpus, finished))
     assert done.code == 0
-    assert done.err.splitlines()[-1] == f"The run in {finished} is finished: nothing is left to do."
+    *_, end, hint = done.err.splitlines()
+    assert end == f"The run in {finished} is finished: nothing is left to do."
+    assert hint == "To train longer, give a larger --minutes, --epochs or --steps."
     assert content(finished) == before
     assert command("train", "--out", str(finished)).code == 0, "what is not given stays"
     assert content(finished) == before
@@ -320,9 +322,9 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["--set", "model.d_modle=3"], "unknown setting model.d_modle (did you mean model.d_model?)"),
     (["--set", "d_model"], "write it as section.name=value"),
     (["--set", "training="], "training must be a mapping of names to values"),
-    (["--steps", "0"], "training.steps=0: must be 1 or more"),
+    (["--steps", "0"], "--steps 0: must be 1 or more"),
     (["--steps", "many"], "--steps many: must be a whole number"),
-    (["--minutes", "nan"], "training.minutes=nan: must be"),
+    (["--minutes", "nan"], "--minutes nan: must be"),
     (["--device", "tpu"], "run.device='tpu'"),
     (["--src", "{a.en}", "--tgt", "{a.de}", "--set", "model.h=3"], "does not divide"),
     (["--src", "{a.en}", "--tgt", "{a.de}", "--held-out", "nope"], "cannot read nope"),

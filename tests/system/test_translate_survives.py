@@ -264,15 +264,16 @@ def test_a_run_that_finds_better_weights_meanwhile_is_another_model(
     assert not out.exists()
 
 
-def test_an_old_file_stays_until_the_new_one_is_complete(
-    model: Path, text: Path, command: Command, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    out = text.with_name("out")
-    out.write_text("from before")
-    stopped(command, monkeypatch, model, text, "--beam", "1", "--out", out)
-    assert out.read_text() == "from before"
-    assert command("translate", model, text, "--beam", "1", "--out", out).code == 0
-    assert out.read_text(encoding="utf-8").count("\n") == len(LINES)
+@pytest.mark.parametrize("given", [b"", b"A dog.\n"], ids=["file", "pipe"])
+def test_a_file_is_never_replaced(model: Path, text: Path, command: Command, given: bytes) -> None:
+    inputs = [] if given else [text]
+    before = text.read_bytes()
+    message = command("translate", model, *inputs, "--out", text, given=given).mistake()
+    assert message == f"{text} exists already: choose another --out, or remove it"
+    assert text.read_bytes() == before
+    empty = text.with_name("empty")
+    empty.touch()
+    assert command("translate", model, *inputs, "--out", empty, given=given).code == 0
 
 
 def test_what_is_not_ours_is_not_overwritten(model: Path, text: Path, command: Command) -> None:

@@ -150,7 +150,8 @@ def test_kept_are_the_last_the_best_and_the_newest(
         scored = [(loss, step) for step, loss in enumerate(losses) if loss is not None]
         newest = len(losses) - 1
         expected = {step for _, step in scored[-keep_last:]}
-        expected |= {step for _, step in sorted(scored)[:keep_best]} | {newest}
+        resumable = {newest, max(0, newest - 1)}
+        expected |= {step for _, step in sorted(scored)[:keep_best]} | resumable
         assert {found.step for found in checkpoints.all()} == expected
         assert [found.step for found in checkpoints.scored()] == sorted(
             step for _, step in scored if step in expected
@@ -159,9 +160,9 @@ def test_kept_are_the_last_the_best_and_the_newest(
         to_go_on_from = checkpoints.newest()
         assert to_go_on_from is not None
         assert to_go_on_from.step == newest
-        assert [path.parent.name for path in Path(name).rglob("optimiser.safetensors")] == [
-            f"step-{newest:012}"
-        ]
+        assert {path.parent.name for path in Path(name).rglob("optimiser.safetensors")} == {
+            f"step-{step:012}" for step in resumable
+        }
 
 
 def test_where_nothing_is_there_is_nothing_to_go_on_from(tmp_path: Path) -> None:
@@ -207,7 +208,10 @@ def test_a_removal_that_was_cut_short_does_not_stop_the_next(two: Checkpoints) -
 
 
 def damage(state: str, **changes: Any) -> str:
-    return json.dumps(json.loads(state) | changes)
+    """Change a state as if nothing had noted its checksum."""
+    tree = json.loads(state)
+    del tree["checksum"]
+    return json.dumps(tree | changes)
 
 
 @pytest.mark.parametrize(
@@ -259,7 +263,7 @@ def test_checkpoints_of_version_0_1_are_read() -> None:
 def test_the_best_loss_of_version_0_1_is_the_best_so_far(two: Checkpoints, loss: object) -> None:
     path = two.folder / "step-000000000016" / "state.json"
     state = json.loads(path.read_text())
-    del state["progress"]["best"]
+    del state["checksum"], state["progress"]["best"]
     state["progress"]["best_loss"] = loss
     state["scores"] = {"loss": 3.0, "bleu": None, "signature": ""}
     path.write_text(json.dumps(state))
@@ -272,7 +276,7 @@ def test_the_best_loss_of_version_0_1_is_the_best_so_far(two: Checkpoints, loss:
 def test_one_from_before_batches_were_packed_has_padded_batches(two: Checkpoints) -> None:
     path = two.folder / "step-000000000016" / "state.json"
     state = json.loads(path.read_text())
-    del state["progress"]["packed"]
+    del state["checksum"], state["progress"]["packed"]
     path.write_text(json.dumps(state))
     newest = two.newest()
     assert newest is not None
@@ -286,9 +290,19 @@ def test_another_format_is_said_to_be_another_versions(two: Checkpoints) -> None
         two.newest()
 
 
-def test_without_the_newest_no_older_one_is_gone_on_from(two: Checkpoints) -> None:
-    """Only their weights are kept, and to go on with those would not be the same run."""
+def test_without_the_newest_the_one_before_is_gone_on_from(two: Checkpoints) -> None:
     shutil.rmtree(two.folder / "step-000000000016")
+    newest = two.newest()
+    assert newest is not None
+    assert newest.step == 8
+
+
+def test_without_both_no_older_one_is_gone_on_from(two: Checkpoints) -> None:
+    """Only their weights are kept, and to go on with those would not be the same run."""
+    saved(two, Progress(step=24))
+    two.prune()
+    for step in (16, 24):
+        shutil.rmtree(two.folder / f"step-{step:012}")
     with pytest.raises(InputError, match=r"has its optimiser\.safetensors.*--fresh"):
         two.newest()
 

@@ -120,6 +120,7 @@ def test_without_restarts_a_process_that_dies_ends_the_run(tmp_path: Path) -> No
     assert "rank      : 1" in done.stderr
 
 
+@pytest.mark.exhaustive
 def test_a_process_that_hangs_ends_the_run_within_the_timeout(tmp_path: Path) -> None:
     start = time.monotonic()
     done = launch(2, Job(str(tmp_path), fail="hang"), timeout_s=3)
@@ -129,6 +130,7 @@ def test_a_process_that_hangs_ends_the_run_within_the_timeout(tmp_path: Path) ->
     assert "run the same command again" in done.stderr
 
 
+@pytest.mark.exhaustive
 def test_torchruns_restart_continues_from_the_checkpoint(
     one: dict[str, Any], tmp_path: Path
 ) -> None:

@@ -15,7 +15,7 @@ from transduce.tasks.translation import TranslationTask
 from transduce.training.dev import Evaluate
 from transduce.training.loop import train
 from transduce.training.progress import ProgressCallback, Translated
-from transduce.training.run.events import Event, Scored, Warned
+from transduce.training.run.events import Event, Finished, Scored, Warned
 from transduce.training.run.finish import sentences_at_end
 from transduce.training.run.journal import read_journal
 
@@ -102,6 +102,11 @@ def test_the_metric_decides_unless_the_settings_say_otherwise(
     assert f"narrowness **{best[2]}** on the whole development set" in card
     if higher_is_better:
         assert best != min(rows, key=lambda row: float(row[1])), "the loss would choose another"
+    [end] = [e for e in read_journal(out / "journal.jsonl") if isinstance(e, Finished)]
+    assert end.loss is not None
+    assert (f"{end.loss:.4f}", f"{end.score:.2f}") == (best[1], best[2])
+    assert (end.metric, end.signature) == ("narrowness", "a stand-in")
+    assert end.higher_is_better == higher_is_better
     scored = [event for event in read_journal(out / "journal.jsonl") if isinstance(event, Scored)]
     scores = [event.score for event in scored if event.score is not None]
     expected = (max if higher_is_better else min)(scores)

@@ -113,8 +113,12 @@ def test_the_lowest_error_rate_is_marked_and_kept(tmp_path: Path) -> None:
     scored = [event for event in events if isinstance(event, Scored)]
     assert [event.loss for event in scored] == sorted((e.loss for e in scored), reverse=True)
     assert {(e.metric, e.best_by, e.higher_is_better) for e in scored} == {("WER", "metric", False)}
-    assert [found.step for found in run.checkpoints.all()] == [20, 40]
-    assert [found.step for found in run.checkpoints.best_first()] == [20, 40]
+    assert [found.step for found in run.checkpoints.all()] == [
+        20,
+        30,
+        40,
+    ]  # best, and two to resume
+    assert [found.step for found in run.checkpoints.best_first()] == [20, 40, 30]
 
 
 def test_patience_goes_by_the_error_rate_over_a_resume_too(tmp_path: Path) -> None:

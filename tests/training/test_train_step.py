@@ -1,8 +1,10 @@
 import math
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
+from itertools import combinations
 from pathlib import Path
+from typing import Any
 from unittest.mock import patch
 
 import pytest
@@ -195,6 +197,40 @@ def test_dropout_depends_only_on_the_seed_and_the_step() -> None:
     first = loss(batches, 7, lambda: torch.manual_seed(1))
     assert loss(batches, 7, lambda: torch.rand(100)) == first
     assert loss(batches, 8, lambda: torch.manual_seed(1)) != first
+
+
+@dataclass(frozen=True)
+class Alone(Processes):
+    """One of several processes, of which the others have nothing to add."""
+
+    def barrier(self) -> None:
+        """Wait for nobody."""
+
+    def sum(self, tensor: Tensor) -> None:
+        """Leave it as it is."""
+
+
+@pytest.mark.parametrize("world", [1, 2])
+def test_every_part_of_a_step_draws_another_dropout(world: int) -> None:
+    """The same sentences, several times in one step, in one process and in two."""
+    settings = config(model={"p_drop": 0.3})
+    whole = next(setup(Path(), settings).loader.steps(0))
+    batches = replace(whole, batches=whole.batches[:1] * 3)
+    states: list[Tensor] = []
+
+    def recorded(model: Transformer, *tensors: Any) -> TrainingStates:
+        found = training_states(model, *tensors)
+        states.append(found.states.detach())
+        return found
+
+    training_states = Transformer.training_states
+    with patch.object(Transformer, "training_states", recorded):
+        for rank in range(world):
+            made = TrainStep(build_model(settings.model), settings, CPU)
+            made(batches, number=7, rate=RATE, processes=Alone(rank=rank, world=world))
+    assert len(states) == 3 * world
+    for one, other in combinations(states, 2):
+        assert not torch.equal(one, other)
 
 
 def test_dev_loss_is_the_mean_over_tokens_without_smoothing_or_dropout() -> None:

@@ -89,7 +89,7 @@ def _draw(
             [line] = panel.plot(
                 x,
                 y,
-                _DASHES[number % len(_DASHES)],
+                _DASHES[(number + len(lines) // len(_COLOURS)) % len(_DASHES)],
                 color=_COLOURS[len(lines) % len(_COLOURS)],
                 linewidth=1.5,
                 marker=".",

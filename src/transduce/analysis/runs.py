@@ -8,9 +8,11 @@ from pathlib import Path
 from typing import Any
 
 from transduce.errors import InputError, TransduceError
+from transduce.files.locks import is_locked
 from transduce.training.run.events import Event, Finished, Scored, Started, Stepped
 
 JOURNAL, SETTINGS, PROVENANCE = "journal.jsonl", "config.yaml", "provenance.json"
+LOCK = "lock"
 
 Tell = Callable[[str], None]
 """Called with a line about what cannot be read."""
@@ -168,7 +170,8 @@ def _run_folders(folder: Path) -> list[Path]:
         raise InputError(
             f"{folder} {fault}; give a folder with runs, as 'transduce train' makes them"
         )
-    patterns = (JOURNAL, f"*/{JOURNAL}", f"*/*/{JOURNAL}")
+    in_sweeps = (f"runs/*/*/{JOURNAL}", f"*/runs/*/*/{JOURNAL}")
+    patterns = (JOURNAL, f"*/{JOURNAL}", f"*/*/{JOURNAL}", *in_sweeps)
     found = sorted(path.parent for pattern in patterns for path in folder.glob(pattern))
     if not found:
         raise InputError(
@@ -204,6 +207,11 @@ def _read_run(name: str, place: Path, tell: Tell) -> Run:
         stated=stated,
         measure=_measure(_read_origin(name, place / PROVENANCE, tell), settings or {}),
     )
+
+
+def is_training(run: Run) -> bool:
+    """Whether a process is training the run now."""
+    return is_locked(run.folder / LOCK)
 
 
 def metric_of(score: Scored) -> RunMetric | None:

@@ -30,6 +30,7 @@ from transduce.cli.presets import presets
 from transduce.cli.runs import list_runs
 from transduce.cli.score import score
 from transduce.cli.serve import serve
+from transduce.cli.sweeps.sweep import sweep
 from transduce.cli.terminal.parsing import StrictTyper, explain
 from transduce.cli.terminal.text_output import drop_unwritable_output
 from transduce.cli.train import train
@@ -46,6 +47,7 @@ app.command()(train)
 app.command()(translate)
 app.command()(evaluate)
 app.command()(score)
+app.command()(sweep)
 app.command("runs")(list_runs)
 app.command()(attention)
 app.command()(serve)

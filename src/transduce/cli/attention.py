@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from transduce.translation.options import Translation
 
 PAGE = Path("attention.html")
+PAGE_START = b"<!doctype html><!-- attention weights, written by transduce -->"
 
 TextArgument = Annotated[
     str | None,
@@ -63,12 +64,14 @@ def attention(
     of a script without spaces is divided into the model's tokens, printed with spaces between them.
     """
     from transduce.analysis.pictures import check_picture
-    from transduce.cli.terminal.text_output import text_output
+    from transduce.cli.terminal.text_output import check_new_file, text_output
 
     _check(text, translation, align=align, shown={"--out": out, "--png": png})
     _check_numbers(layer, head, align=align, png=png)
     if png is not None:
         check_picture(png)
+    if not align:
+        check_new_file(out or PAGE, ours=PAGE_START)
     found = _translations(model, text, translation, device=device, precision=precision)
     if align:
         with text_output(None) as write:

@@ -1,5 +1,6 @@
 """`transduce demo`: a translator from scratch in a few minutes, on any machine."""
 
+import select
 import shlex
 import sys
 import time
@@ -10,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transduce.cli.data.demo import DEV, TEST, write_text
+from transduce.cli.data.demo import DEV, TEST, has_text, write_text
 from transduce.cli.terminal.next_commands import program
 
 if TYPE_CHECKING:
@@ -21,12 +22,16 @@ if TYPE_CHECKING:
 TRAIN = 60_000
 STEPS, QUICK_STEPS = 1_500, 750
 EXAMPLE = "I think that the polite soldiers told the judge the story this morning."
+SAMPLES = (
+    "Below scores: development sentences as the model translates them now; in a log, at most once "
+    "a minute."
+)
 
 
 def demo(
     texts: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[TEXT]", help="English to translate when the model is trained."),
+        typer.Argument(metavar="TEXT", help="English to translate when the model is trained."),
     ] = None,
     out: Annotated[
         Path, typer.Option(metavar="DIR", help="Folder for the text, the runs and the pages.")
@@ -39,6 +44,7 @@ def demo(
     ] = False,
 ) -> None:
     """Train a small English-German Transformer on a built-in corpus, and try it."""
+    from transduce.grammar import split
     from transduce.models.model_files import trained_so_far
 
     steps, model = (QUICK_STEPS, out / "quick") if quick else (STEPS, out / "model")
@@ -46,9 +52,15 @@ def demo(
     _introduce(out, model, done=done, steps=steps)
     began = time.monotonic() - (seconds if done < steps else 0)
     try:
-        with _phase("text"):
-            test = write_text(out / "text", train=TRAIN, dev=DEV, test=TEST)
+        test: Sequence[Pair]
+        if done >= steps and has_text(out / "text"):
+            test = split(train=0, dev=0, test=TEST).test
+        else:
+            with _phase("text"):
+                test = write_text(out / "text", train=TRAIN, dev=DEV, test=TEST)
         with _phase("training"):
+            if done < steps:
+                typer.echo(SAMPLES)
             _train(model, out / "text", steps=steps, fresh=fresh)
         with _phase("scoring"):
             translator = _score(model, test)
@@ -112,7 +124,6 @@ def _train(folder: Path, text: Path, *, steps: int, fresh: bool) -> None:
         },
         "run": {"checkpoint_steps": 150, "score_sentences": DEV, "device": "auto"},
     }
-    typer.echo("At each score: some development sentences, as the model translates them now.")
     with watching() as watch:
         outcome = train(
             out=folder,
@@ -158,14 +169,31 @@ def _draw(translator: "Translator", text: str, out: Path) -> None:
 
 
 def _try(translator: "Translator", texts: list[str]) -> None:
-    """Translate the given texts, or what is typed."""
+    """Translate the given texts, or else what is piped in or typed."""
+    is_typed = all(stream and stream.isatty() for stream in (sys.stdin, sys.stdout))
+    texts = texts or list(_piped())
     if texts:
         for one in translator.translate(texts):
             typer.echo(f"{one.source}\n  {one.text}")
         typer.echo("")
-    elif all(stream and stream.isatty() for stream in (sys.stdin, sys.stdout)):
+    elif is_typed:
         _translate_typed(translator)
         typer.echo("")
+    else:
+        typer.echo(f"For sentences of your own: {program()} demo 'A sentence.'\n")
+
+
+def _piped() -> Iterator[str]:
+    """Read the lines of standard input, if it is no terminal and something has been written."""
+    from transduce.cli.terminal.text_input import text_of
+    from transduce.data.corpus import STANDARD_INPUT
+
+    if sys.stdin is None or sys.stdin.isatty():
+        return
+    with suppress(OSError, ValueError):  # no file of the system: it can be read without waiting
+        if not select.select([sys.stdin], [], [], 0)[0]:
+            return
+    yield from filter(str.strip, text_of(STANDARD_INPUT))
 
 
 def _translate_typed(translator: "Translator") -> None:

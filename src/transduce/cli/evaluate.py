@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 ModelArgument = Annotated[
     Path | None,
-    typer.Argument(metavar="[MODEL]", help="A model folder; may be left out with --hyp."),
+    typer.Argument(metavar="MODEL", help="A model folder; may be left out with --hyp."),
 ]
 SrcOption = Annotated[
     Path | None,
@@ -77,6 +77,8 @@ OutOption = Annotated[
 JsonOption = Annotated[
     Path | None, typer.Option("--json", metavar="FILE", help="File for all numbers, as JSON.")
 ]
+JSON_START = b'{\n  "transduce": '
+"""How a file of --json begins, which tells an earlier one from a user's own."""
 
 
 def evaluate(
@@ -136,6 +138,8 @@ def evaluate(
 
 def _check_files(model: Path | None, out: Path | None, as_json: Path | None) -> None:
     """Raise before the work is done if its results could not be written."""
+    from transduce.cli.terminal.text_output import check_new_file
+
     if out and not model:
         raise InputError("--out is for a model's translations; those of --hyp are in a file")
     for path in (out, as_json):
@@ -143,6 +147,8 @@ def _check_files(model: Path | None, out: Path | None, as_json: Path | None) -> 
             raise InputError(f"cannot write {path}: there is no folder {path.parent}")
         if path and path.is_dir():
             raise InputError(f"cannot write {path}: it is a folder")
+    check_new_file(out)
+    check_new_file(as_json, option="--json", ours=JSON_START)
 
 
 def _check_systems(files: Sequence[Path]) -> None:

@@ -23,7 +23,7 @@ Settings = dict[str, str]
 
 FoldersArgument = Annotated[
     list[Path],
-    typer.Argument(metavar="DIR...", help="Runs, folders with runs, or with folders of runs."),
+    typer.Argument(metavar="DIR", help="Runs, folders with runs, or with folders of runs."),
 ]
 JsonOption = Annotated[
     bool, typer.Option("--json", help="Print all that is known, every score included, as JSON.")
@@ -131,7 +131,7 @@ def _results(groups: "Sequence[RunGroup]") -> "Table":
 
 def _cells(run: "Run", metrics: Sequence[str]) -> list[str]:
     return [
-        "finished" if run.finished else "unfinished",
+        _state(run),
         f"{run.steps:,}",
         "" if run.epochs is None else f"{run.epochs:.1f}",
         "" if run.seconds is None else duration(run.seconds),
@@ -140,6 +140,14 @@ def _cells(run: "Run", metrics: Sequence[str]) -> list[str]:
         *(_best_score(run, name) for name in metrics),
         "" if run.tokens_per_s is None else f"{run.tokens_per_s:,.0f}",
     ]
+
+
+def _state(run: "Run") -> str:
+    from transduce.analysis.runs import is_training
+
+    if is_training(run):
+        return "training"
+    return "finished" if run.finished else "unfinished"
 
 
 def _best_score(run: "Run", name: str) -> str:
@@ -169,7 +177,10 @@ def _remarks(groups: "Sequence[RunGroup]") -> Iterator[str]:
     if len(names) > 1:
         yield "runs with different metrics cannot be compared by them"
     if len({run.measure.sentences for run in runs if run.by_metric}) > 1:
-        yield f"{' and '.join(names)} of other numbers of sentences (run.score_sentences) differ"
+        yield (
+            f"{' and '.join(names)} of these runs are of different numbers of sentences "
+            "(run.score_sentences): they cannot be compared"
+        )
     if len({run.measure.vocabulary for run in runs if run.score}) > 1:
         yield "dev losses are per token: they cannot be compared between different vocabularies"
     if len({run.measure.loss_pairs for run in runs if run.score}) > 1:
@@ -215,23 +226,28 @@ def _settings(runs: "Sequence[Run]", names: Sequence[str], console: "Console") -
 
 
 def _settings_in_words(runs: "Sequence[Run]", names: Sequence[str]) -> "Table":
-    """Show the most common values first, and for each run those that differ from them."""
+    """Show the most common values first, and for each run those that differ from them.
+
+    Two runs have none in common.
+    """
     known = [settings for settings in map(_flat, runs) if settings is not None]
-    usual = {
-        name: Counter(settings.get(name, "") for settings in known).most_common(1)[0][0]
-        for name in names
-    }
+    usual: Settings = {}
     table = _table(["run", "settings that differ"])
-    table.add_row("most runs", _in_words(usual))
+    if len(known) > 2:
+        usual = {
+            name: Counter(settings.get(name, "") for settings in known).most_common(1)[0][0]
+            for name in names
+        }
+        table.add_row("most runs", _in_words(usual))
     for run in runs:
         own = _flat(run) or {}
-        words = _in_words({n: own[n] for n in names if n in own and own[n] != usual[n]})
+        words = _in_words({n: own[n] for n in names if n in own and own[n] != usual.get(n)})
         table.add_row(_printable(run.name), "?" if run.settings is None else words or "the same")
     return table
 
 
 def _in_words(settings: Settings) -> str:
-    return "  ".join(f"{name}={value}" for name, value in settings.items())
+    return "  ".join(f"{name}={value}" for name, value in settings.items() if value)
 
 
 def _table(headings: Sequence[str]) -> "Table":
@@ -266,6 +282,7 @@ def _run_trees(groups: "Sequence[RunGroup]") -> Iterator[dict[str, Any]]:
                 "folder": str(run.folder),
                 "group": number,
                 "is_best_of_group": run is group.best,
+                "state": _state(run),
                 "finished": run.finished,
                 "steps": run.steps,
                 "epochs": _finite(run.epochs),

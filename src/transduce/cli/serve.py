@@ -16,12 +16,14 @@ if TYPE_CHECKING:
 ModelsArgument = Annotated[
     list[str],
     typer.Argument(
-        metavar="MODEL...",
+        metavar="MODEL",
         help="Model folders; en-de=FOLDER if the folder does not tell its languages.",
     ),
 ]
 HostOption = Annotated[str, typer.Option(help="Address to listen on.")]
-PortOption = Annotated[int, typer.Option(help="Port to listen on; 0 for any free one.")]
+PortOption = Annotated[
+    int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any free one.")
+]
 KeysOption = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="API keys, one per line; by default none is needed."),
@@ -30,6 +32,10 @@ AllowOriginOption = Annotated[
     list[str] | None,
     typer.Option(metavar="URL", help="A site whose pages may call the API; * for all."),
 ]
+AllowHostOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME", help="A host name to answer to without --keys; * for all."),
+]
 MaxCharactersOption = Annotated[int, typer.Option(help="Maximum characters of a request.")]
 MaxSentencesOption = Annotated[int, typer.Option(help="Maximum sentences of a request.")]
 MaxBodyBytesOption = Annotated[
@@ -37,6 +43,9 @@ MaxBodyBytesOption = Annotated[
 ]
 MaxQueueOption = Annotated[
     int, typer.Option(help="Maximum sentences waiting; beyond it, requests get 429.")
+]
+MaxConnectionsPerClientOption = Annotated[
+    int, typer.Option(help="Maximum connections from one address, as from a proxy.")
 ]
 DeadlineOption = Annotated[
     float, typer.Option(metavar="SECONDS", help="Time for a response; then it is cancelled.")
@@ -53,10 +62,12 @@ def serve(
     port: PortOption = 8000,
     keys: KeysOption = None,
     allow_origin: AllowOriginOption = None,
+    allow_host: AllowHostOption = None,
     max_characters: MaxCharactersOption = 10_000,
     max_sentences: MaxSentencesOption = 200,
     max_body_bytes: MaxBodyBytesOption = 1 << 20,
     max_queue: MaxQueueOption = 1_000,
+    max_connections_per_client: MaxConnectionsPerClientOption = 512,
     deadline: DeadlineOption = 30.0,
     max_batch: MaxBatchOption = 64,
     wait_ms: WaitMsOption = 3.0,
@@ -68,6 +79,7 @@ def serve(
     _check_installed()
     import transduce
     from transduce.serving.app import make_app
+    from transduce.serving.http.sites import Sites
     from transduce.serving.limits import Limits
     from transduce.serving.server import listen, serve
 
@@ -76,10 +88,12 @@ def serve(
         max_characters=max_characters,
         max_sentences=max_sentences,
         max_queue=max_queue,
+        max_connections_per_client=max_connections_per_client,
         deadline_s=deadline,
     )
     _check_batching(max_batch, wait_ms)
     known = _keys(keys)
+    sites = Sites(allow_origin or [], [host, *(allow_host or [])], has_keys=known.are_needed)
     with listen(host, port) as listening:
         translators = _load(models, device=device, precision=precision, engine=engine)
         app = make_app(
@@ -87,13 +101,13 @@ def serve(
             version=transduce.__version__,
             limits=limits,
             keys=known,
-            origins=allow_origin or [],
+            sites=sites,
             max_batch=max_batch,
             wait_s=wait_ms / 1_000,
         )
         where, is_open = listening.getsockname(), not known.are_needed
         report = partial(_report_address, where, list(translators), is_open=is_open)
-        serve(app, listening, limits, ready=report)
+        serve(app, listening, limits, ready=report, sites=sites)
     typer.echo("all accepted requests are done; stopped", err=True)
 
 

@@ -8,13 +8,14 @@ import typer
 from transduce.cli.terminal.completion import complete_device, complete_preset
 from transduce.cli.terminal.options import SetOption
 from transduce.cli.terminal.watch import watching
+from transduce.errors import InputError
 
 if TYPE_CHECKING:
     from transduce.config.schema import Tree
 
 RecipeArgument = Annotated[
     Path | None,
-    typer.Argument(metavar="[RECIPE.yaml]", help="Settings; 'preset: NAME' starts from a preset."),
+    typer.Argument(metavar="RECIPE.yaml", help="Settings; 'preset: NAME' starts from a preset."),
 ]
 SrcOption = Annotated[
     list[str] | None,
@@ -64,7 +65,7 @@ MinutesOption = Annotated[
         "the weights after it take more."
     ),
 ]
-StepsOption = Annotated[int | None, typer.Option(help="Maximum steps.")]
+StepsOption = Annotated[int | None, typer.Option(min=1, help="Maximum steps.")]
 EpochsOption = Annotated[float | None, typer.Option(help="Maximum epochs.")]
 DeviceOption = Annotated[
     str | None,
@@ -109,6 +110,9 @@ def train(
     """Train a model on parallel text; the same command resumes a run that was stopped."""
     from transduce.training.loop import train as run
 
+    for name, value in {"minutes": minutes, "epochs": epochs}.items():
+        if value is not None and not value > 0:
+            raise InputError(f"--{name} {value:g}: must be more than 0")
     options: Tree = {
         "data": {"fields": fields, "clean": False if no_clean else None},
         "training": {"minutes": minutes, "steps": steps, "epochs": epochs},

@@ -20,6 +20,7 @@ from transduce.cli.terminal.options import (
     PrecisionOption,
 )
 from transduce.errors import counted
+from transduce.files.unchanged import unchanged_files
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Sequence
@@ -99,6 +100,7 @@ WINDOW_OF_FILE = 128
 """Lines to read at a time on the CPU if the output is a file: what is lost when it is stopped."""
 
 
+@unchanged_files()
 def translate(
     model: ModelArgument,
     files: FilesArgument = None,
@@ -124,8 +126,10 @@ def translate(
 ) -> None:
     """Translate text line by line; anything unusual is reported on standard error."""
     from transduce.cli.terminal.text_input import TextInput
+    from transduce.cli.terminal.text_output import check_new_file
 
     lines = TextInput(files or [], fields=fields)
+    check_new_file(out)
     prefixes = _Prefixes.of(prefix, prefix_text, lines)
     total = _check_input(lines, prefixes) if lines.can_be_read_twice else None
 

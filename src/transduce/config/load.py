@@ -1,10 +1,12 @@
 """Settings read from a preset or a YAML file, with changes from `--set`, and written as YAML."""
 
+import io
 import os
 import re
 import reprlib
 from collections.abc import Hashable, Sequence
 from pathlib import Path
+from textwrap import shorten
 from typing import Any
 
 import yaml
@@ -13,6 +15,12 @@ from transduce.config.presets import all_presets, preset_named
 from transduce.config.renamed import with_current_names
 from transduce.config.schema import Config, Tree, merge
 from transduce.errors import ConfigError, did_you_mean
+from transduce.files.regular import read_regular, read_stream
+
+MAX_YAML_BYTES = 512 * 1024
+"""Ours have some 15 KB, and 280 KB if they name 2,000 files of text."""
+MAX_INTEGER = 2**64
+"""No setting is larger, and a number of thousands of digits cannot even be shown in a message."""
 
 
 def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
@@ -30,13 +38,18 @@ def load_config(source: str | Path, overrides: Sequence[str] = ()) -> Config:
 
 def read_recipe(path: Path) -> tuple[str | None, Tree]:
     """Read a YAML file without defaults: the preset it names, if any, and the settings it gives."""
-    tree = _parse(_read(path), origin=str(path))
+    tree = read_yaml(path)
     if not isinstance(tree, dict):
         raise ConfigError(
             f"{path}: write settings in sections, such as 'model:' with names below it"
         )
     preset = tree.pop("preset", None)
     return None if preset is None else str(preset), with_current_names(tree)
+
+
+def read_yaml(path: Path) -> Any:
+    """Read a YAML file; one that cannot be read is a `ConfigError` that names the line."""
+    return _parse(_read(path), origin=str(path))
 
 
 def parse_override(override: str) -> Tree:
@@ -96,7 +109,13 @@ def _starting_point(source: str | Path) -> Tree:
 
 def _read(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8")
+        is_given = path.parts[1:2] in (
+            ("dev",),
+            ("proc",),
+        )  # by the user's shell, such as <(command)
+        read = read_stream if is_given else read_regular
+        content = read(path, max_bytes=MAX_YAML_BYTES)
+        return io.TextIOWrapper(io.BytesIO(content), encoding="utf-8").read()  # any line ends
     except UnicodeDecodeError as undecodable:
         raise ConfigError(f"{path} is not UTF-8 text (byte {undecodable.start})") from undecodable
     except OSError as unreadable:
@@ -125,11 +144,32 @@ class _Loader(yaml.SafeLoader):
             )
         return mapping
 
+    def construct_yaml_int(self, node: yaml.ScalarNode) -> int:
+        number = super().construct_yaml_int(node)
+        if abs(number) > MAX_INTEGER:
+            raise yaml.constructor.ConstructorError(
+                problem="a number is larger than any setting can be", problem_mark=node.start_mark
+            )
+        return number
 
+
+_Loader.add_constructor("tag:yaml.org,2002:int", _Loader.construct_yaml_int)
 _Loader.add_implicit_resolver(
     "tag:yaml.org,2002:float",
     re.compile(r"^[-+]?[0-9]+(\.[0-9]*)?[eE][-+]?[0-9]+$"),
     list("-+0123456789"),
+)
+
+
+_MALFORMED = (
+    yaml.YAMLError,
+    # The library also lets through errors of the types that it builds, such as dates.
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
 )
 
 
@@ -138,8 +178,8 @@ def _parse(text: str, *, origin: str) -> Any:
         return yaml.load(text, Loader=_Loader)  # noqa: S506 - a SafeLoader by inheritance
     except yaml.MarkedYAMLError as malformed:
         line = f" line {malformed.problem_mark.line + 1}" if malformed.problem_mark else ""
-        raise ConfigError(f"{origin}{line}: {malformed.problem}") from malformed
-    except (yaml.YAMLError, ValueError, AttributeError, RecursionError) as malformed:
-        # The library also lets through errors of the types that it builds, such as dates.
-        reason = " ".join(str(malformed).split())
+        problem = shorten(str(malformed.problem), 200)
+        raise ConfigError(f"{origin}{line}: {problem}") from malformed
+    except _MALFORMED as malformed:
+        reason = shorten(str(malformed), 200)
         raise ConfigError(f"{origin}: cannot be read as settings ({reason})") from malformed

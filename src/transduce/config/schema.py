@@ -8,6 +8,8 @@ remembers which were given, so a copy with changes computes the others again.
 
 import reprlib
 from collections.abc import Iterator, Sequence
+from itertools import islice
+from textwrap import shorten
 from typing import Annotated, Any, Literal, Self
 
 from pydantic import (
@@ -26,6 +28,9 @@ from transduce.config.kinds import DEFAULT_KIND, find_kind, kind_names
 from transduce.config.renamed import OTHER_NAMES, with_current_names
 from transduce.config.rules import broken_rule
 from transduce.errors import ConfigError, did_you_mean
+
+MAX_COMPLAINTS = 20
+"""A message names at most this many mistakes."""
 
 Tree = dict[str, Any]
 """Settings as plain nested mappings, as YAML is read."""
@@ -296,8 +301,10 @@ class Config(Section):
         try:
             return cls.model_validate(tree)
         except ValidationError as invalid:
-            model = _model_class(tree)
-            raise ConfigError("; ".join(_complaints(invalid, model))) from invalid
+            found = list(islice(_complaints(invalid, _model_class(tree)), MAX_COMPLAINTS + 1))
+            shown = [shorten(complaint, 500) for complaint in found[:MAX_COMPLAINTS]]
+            more = ["and more"] if len(found) > MAX_COMPLAINTS else []
+            raise ConfigError("; ".join(shown + more)) from invalid
 
     def with_changes(self, changes: Tree) -> Self:
         """Copy with changes; settings that were not given are computed again."""

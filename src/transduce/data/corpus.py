@@ -21,6 +21,7 @@ from transduce.data.formats.lines import read_lines as read_lines  # part of thi
 from transduce.data.formats.tables import lacks_names, read_columns
 from transduce.data.formats.tmx import read_segments
 from transduce.errors import InputError, counted
+from transduce.files.unchanged import ChangedFileError
 
 DEFAULT_FIELDS = "src,tgt"
 STANDARD_INPUT = Path("-")
@@ -268,9 +269,9 @@ def read_pairs(source: Source) -> Iterator[Pair]:
         try:
             for texts in zip(*_sides(source), strict=True):
                 yield Pair(*texts)
-        except ValueError:
+        except ValueError as unequal:
             count_pairs(source)  # raises an error that says which is longer
-            raise
+            raise ChangedFileError(source.tgt) from unequal  # it was, but is no longer
     else:
         yield from (Pair(*texts) for texts in _readable(_records_of(source)))
 

@@ -10,6 +10,7 @@ from transduce.data.store import StoreSpec, identity_digest
 from transduce.errors import InputError, counted
 from transduce.files.atomic import atomic_folder, sync
 from transduce.files.errors import reporting_write_errors
+from transduce.files.unchanged import unchanged_files
 
 PAIRS_PER_DEV_PAIR = 20
 """At most one pair in this many is held out."""
@@ -18,6 +19,7 @@ SPLIT_SEED = 1
 """The same for all runs: the development set follows from the data, whatever the seed of a run."""
 
 
+@unchanged_files()
 def hold_out_development_set(
     spec: StoreSpec, cache: Path, *, pairs: int, max_count: int, seed: int = SPLIT_SEED
 ) -> TwoFiles:

@@ -9,7 +9,7 @@ import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from transduce.config.schema import DataConfig
@@ -37,6 +37,7 @@ from transduce.errors import ConfigError, InputError, counted
 from transduce.files.digests import Digests, JsonMemory
 from transduce.files.errors import reporting_write_errors
 from transduce.files.locks import locked
+from transduce.files.unchanged import ReadDigests, unchanged_files
 from transduce.text.tokenizer import Tokenizer
 
 _log = logging.getLogger("transduce")
@@ -54,6 +55,7 @@ class Corpora:
     dev: tuple[Source, ...]
     held_out: tuple[Path | Source, ...]  # texts whose sentences must not be trained on
     rules: Rules | None  # None: no cleaning
+    digests: ReadDigests = field(default_factory=ReadDigests, compare=False)  # as they were read
 
 
 @dataclass(frozen=True)
@@ -81,7 +83,7 @@ def find_corpora(config: DataConfig, cache: Path, *, seed: int, phase: Phase) ->
         text_or_corpus(Path(name), fields=config.fields, among=files) for name in config.held_out
     )
     rules = DEFAULT_RULES if config.clean else None
-    with phase("counting pairs"):
+    with phase("counting pairs"), unchanged_files(ReadDigests()) as digests:
         pairs = _count_once(StoreSpec(sources, None, None, (*texts, *dev)), cache)
         if not dev:
             spec = StoreSpec(
@@ -98,7 +100,7 @@ def find_corpora(config: DataConfig, cache: Path, *, seed: int, phase: Phase) ->
                         spec, cache, pairs=pairs, max_count=config.dev_pairs, seed=seed
                     ),
                 )
-    return Corpora(sources, pairs, dev, (*texts, *dev), rules)
+    return Corpora(sources, pairs, dev, (*texts, *dev), rules, digests)
 
 
 def prepare(
@@ -124,7 +126,7 @@ def prepare(
         target_form=target_form,
         held_out_by_source=config.held_out_by == "source",
     )
-    with _cache_locked(cache):
+    with _cache_locked(cache), unchanged_files(corpora.digests):
         if config.tokenizer is not None:
             path = Path(config.tokenizer)
         else:
@@ -144,17 +146,12 @@ def prepare(
             )
         dev_spec = StoreSpec(corpora.dev, path, None, target_form=target_form)
         dev = open_or_build(dev_spec, cache, processes=1)
+        dev_pairs = [pair for source in corpora.dev for pair in read_pairs(source)]
+        known = Digests(cache)
+        digests = {str(file): known.of(file) for file in [*spec.inputs(), path]}
     _check_not_empty(train)
     _warn_of_unreadable(train)
-    known = Digests(cache)
-    return Prepared(
-        tokenizer,
-        train,
-        dev,
-        [pair for source in corpora.dev for pair in read_pairs(source)],
-        tokenizer_file=path,
-        digests={str(file): known.of(file) for file in [*spec.inputs(), path]},
-    )
+    return Prepared(tokenizer, train, dev, dev_pairs, tokenizer_file=path, digests=digests)
 
 
 def _check_not_empty(train: Store) -> None:
@@ -244,20 +241,12 @@ def _count_once(spec: StoreSpec, cache: Path) -> int:
         pairs = known.get(identity_digest(spec.identity(cache)))
         if isinstance(pairs, int):
             return pairs
-    before = _modification_stamps(spec)
     pairs = sum(map(count_records, spec.sources))
     for text in spec.held_out:
         count_pairs(text)
     with _cache_locked(cache):
-        digest = identity_digest(spec.identity(cache))
-        if _modification_stamps(spec) == before:  # else the digest may be of another text
-            memory.remember({digest: pairs})
+        memory.remember({identity_digest(spec.identity(cache)): pairs})
     return pairs
-
-
-def _modification_stamps(spec: StoreSpec) -> list[tuple[int, int]]:
-    states = [path.stat() for path in spec.inputs() if os.path.isfile(path)]  # noqa: PTH113
-    return [(state.st_size, state.st_mtime_ns) for state in states]
 
 
 @contextmanager

@@ -1,12 +1,14 @@
 """An encoded corpus on disk: token ids, mapped into memory, and a manifest of their origin.
 
 A store is a folder that is complete or absent. Its name is a digest of everything that determines
-its content, so other inputs, settings or vocabularies make another store.
+its content, so other inputs, settings or vocabularies make another store. Text is digested while it
+is encoded: text that is changed meanwhile is an error, and makes no store.
 """
 
 import json
 import zlib
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field, fields
 from hashlib import blake2b
 from pathlib import Path
@@ -35,8 +37,9 @@ from transduce.data.corpus import (
 from transduce.data.encoding import Encoder, Ids, Side, TargetForm, id_type
 from transduce.errors import InputError
 from transduce.files.atomic import atomic_folder, sync
-from transduce.files.digests import Digests
+from transduce.files.digests import Digests, file_digest
 from transduce.files.errors import reporting_read_errors, reporting_write_errors
+from transduce.files.unchanged import ChangedFileError, unchanged_files
 from transduce.text.tokenizer import Tokenizer
 
 FORMAT = 2
@@ -178,6 +181,7 @@ def identity_digest(identity: dict[str, Any]) -> str:
     return blake2b(json.dumps(identity, sort_keys=True).encode(), digest_size=12).hexdigest()
 
 
+@unchanged_files()
 def open_or_build(
     spec: StoreSpec,
     cache: Path,
@@ -197,17 +201,35 @@ def open_or_build(
         total = sum(map(count_records, spec.sources)) if pairs is None else pairs
         with reporting_write_errors(folder), atomic_folder(folder) as making:
             manifest = _build(spec, making, processes, lambda done: progress(done, total))
+            _check_unchanged(spec, identity)
             _write_manifest(making, manifest | {"identity": identity})
     return Store.open(folder)
+
+
+def _check_unchanged(spec: StoreSpec, identity: dict[str, Any]) -> None:
+    """Raise if the vocabulary was changed meanwhile; texts are compared when they are read."""
+    assert spec.tokenizer is not None, "a store needs a vocabulary"
+    if file_digest(spec.tokenizer) != identity["tokenizer"]:
+        raise ChangedFileError(spec.tokenizer)
 
 
 def _build(
     spec: StoreSpec, folder: Path, processes: int, report_done: Callable[[int], None]
 ) -> dict[str, Any]:
     """Write the arrays and return their part of the manifest."""
+    with closing(_SideWriter(folder, "src")) as src, closing(_SideWriter(folder, "tgt")) as tgt:
+        return _encode(spec, src, tgt, processes, report_done)
+
+
+def _encode(
+    spec: StoreSpec,
+    src: "_SideWriter",
+    tgt: "_SideWriter",
+    processes: int,
+    report_done: Callable[[int], None],
+) -> dict[str, Any]:
     assert spec.tokenizer is not None, "a store needs a vocabulary"
     report, duplicates, ends = CleaningReport(), DuplicateFilter(), []
-    writers = {side: _SideWriter(folder, side) for side in SIDES}
     for source in spec.sources:  # each has a filter of its own
         pair_filter, batches = fit_to_stream(
             read_records(source), spec.fit_filter, batch_pairs=BATCH_PAIRS
@@ -222,8 +244,8 @@ def _build(
             # Pairs with a fault were not encoded; of the others, duplicates are dropped here.
             both = zip(faults, encoded.faults, strict=True)
             kept = np.array([fault is None for fault, before in both if before is None], dtype=bool)
-            writers["src"].append(encoded.src.only(kept))
-            writers["tgt"].append(encoded.tgt.only(kept))
+            src.append(encoded.src.only(kept))
+            tgt.append(encoded.tgt.only(kept))
             report_done(report.pairs)
         ends.append(report.kept)
     return {
@@ -235,7 +257,7 @@ def _build(
         "unreadable": [pair.src for _, pair in report.examples.get(UNREADABLE, [])],
         "names": [str(path) for path in spec.inputs()],
         "ids": id_type(len(Tokenizer.load(spec.tokenizer))).name,
-        "files": writers["src"].close() | writers["tgt"].close(),
+        "files": src.finish() | tgt.finish(),
     }
 
 
@@ -257,10 +279,14 @@ class _SideWriter:
             self._sizes[index] += len(data)
             self._sums[index] = zlib.crc32(data, self._sums[index])
 
-    def close(self) -> dict[str, list[int]]:
-        """Flush the files to disk and return the fingerprint of each."""
+    def close(self) -> None:
         for stream in self._streams:
             stream.close()
+
+    def finish(self) -> dict[str, list[int]]:
+        """Flush the files to disk and return the fingerprint of each."""
+        self.close()
+        for stream in self._streams:
             sync(Path(stream.name))
         prints = map(list, zip(self._sizes, self._sums, strict=True))
         return dict(zip(self._names, prints, strict=True))

@@ -8,12 +8,14 @@ from transduce.data.store import StoreSpec, identity_digest
 from transduce.errors import ConfigError, InputError
 from transduce.files.atomic import atomic_folder, sync
 from transduce.files.errors import reporting_write_errors
+from transduce.files.unchanged import ChangedFileError, compared_in_threads, unchanged_files
 from transduce.text.tokenizer import Kind, Tokenizer
 
 LEARN_PAIRS = 1_000_000
 """Subwords are learned from at most about this many pairs, spread evenly over the corpora."""
 
 
+@unchanged_files()
 def learn_subwords(
     spec: StoreSpec, cache: Path, *, pairs: int, kind: Kind, vocab_size: int
 ) -> Path:
@@ -32,8 +34,13 @@ def learn_subwords(
         )
         try:
             tokenizer = Tokenizer.learn(
-                lines, kind=kind, vocab_size=vocab_size, plain_punctuation=spec.is_plain
+                compared_in_threads(lines),
+                kind=kind,
+                vocab_size=vocab_size,
+                plain_punctuation=spec.is_plain,
             )
+        except ChangedFileError:
+            raise
         except InputError as fault:
             raise ConfigError(f"model.vocab_size={vocab_size}: {fault}") from fault
         with reporting_write_errors(folder), atomic_folder(folder) as making:

@@ -4,8 +4,8 @@ CTranslate2 can express every Transformer of ours (pre-norm or post-norm, learne
 without biases) except those whose heads do not split d_model evenly.
 """
 
-import json
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, Literal, get_args
 
 import torch
@@ -17,6 +17,7 @@ from transduce.export.abilities import foreign_setting, is_exportable
 from transduce.export.folder import new_folder
 from transduce.files.atomic import sync
 from transduce.files.errors import reporting_write_errors
+from transduce.files.regular import MIB, read_json
 from transduce.models.folder import LoadedModel, load_model, save_settings
 from transduce.models.transformer.model import Transformer
 from transduce.models.transformer.settings import TransformerConfig
@@ -27,6 +28,7 @@ from transduce.text.tokenizer import Tokenizer
 
 Quantization = Literal["int8", "int8_float32", "float16", "bfloat16"]
 WEIGHTS, SETTINGS, VOCABULARY = "model.bin", "config.json", "shared_vocabulary.json"
+MAX_VOCABULARY_BYTES = 128 * MIB
 
 
 def export_ctranslate2(model: Path, out: Path, *, quantize: Quantization | None = None) -> None:
@@ -82,16 +84,17 @@ def refusal(config: ModelConfig) -> str | None:
 
 def is_exported(folder: Path) -> bool:
     """Return whether a folder is a model that was exported to CTranslate2."""
-    return (folder / WEIGHTS).is_file() and (folder / SETTINGS).is_file()
+    return (folder / WEIGHTS).exists() and (folder / SETTINGS).exists()
 
 
 def check_vocabulary(folder: Path, tokenizer: Tokenizer) -> None:
     """Raise unless CTranslate2's vocabulary is that of our tokenizer."""
     path = folder / VOCABULARY
     try:
-        entries = json.loads(path.read_text(encoding="utf-8"))
+        entries = read_json(path, max_bytes=MAX_VOCABULARY_BYTES)
     except (OSError, ValueError) as unreadable:
-        raise InputError(f"cannot read {path}: export the model again") from unreadable
+        reason = shorten(str(getattr(unreadable, "strerror", None) or unreadable), 200)
+        raise InputError(f"cannot read {path} ({reason}): export the model again") from unreadable
     if entries != entries_of(tokenizer):
         raise InputError(f"{path} does not match the tokenizer beside it: export the model again")
 
@@ -118,7 +121,6 @@ def write_ctranslate2(
             sync(folder / name)
 
 
-@torch.no_grad()
 def specification(
     model: Transformer,
     config: TransformerConfig,
@@ -127,6 +129,14 @@ def specification(
     quantize: Quantization | None = None,
 ) -> Any:
     """Return a model and its vocabulary as a CTranslate2 specification, ready to be saved."""
+    spec = description(model, config, entries)
+    spec.optimize(quantization=quantize)
+    return spec
+
+
+@torch.no_grad()
+def description(model: Transformer, config: TransformerConfig, entries: list[str]) -> Any:
+    """Return a model and its vocabulary in CTranslate2's terms; the model may be without memory."""
     specs = library().specs
     spec = specs.TransformerSpec.from_config(
         (config.n_encoder_layers, config.n_decoder_layers),
@@ -142,7 +152,6 @@ def specification(
     spec.register_source_vocabulary(entries)
     spec.register_target_vocabulary(entries)
     spec.validate()
-    spec.optimize(quantization=quantize)
     return spec
 
 

@@ -5,7 +5,6 @@ or heads that do not split d_model evenly.
 """
 
 import json
-import shutil
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +14,12 @@ from transduce.export.abilities import foreign_setting, is_exportable
 from transduce.export.folder import new_folder
 from transduce.export.marian_vocabulary import MarianVocabulary
 from transduce.export.marian_weights import Depths, to_marian
+from transduce.export.sentencepiece import ENTRIES, MAX_BYTES, SOURCE, TARGET
 from transduce.files.atomic import sync
-from transduce.models.folder import TOKENIZER, WEIGHTS, load_model
-from transduce.models.model_files import settings_folder
+from transduce.files.checksums import check_files
+from transduce.files.errors import reporting_read_errors
+from transduce.files.regular import check_no_link, copy_file, read_json
+from transduce.models.folder import TOKENIZER, WEIGHTS, LoadedModel, load_model
 from transduce.models.safetensors_file import write_tensors
 from transduce.models.transformer.settings import TransformerConfig
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
@@ -29,6 +31,8 @@ OUR_SETTINGS = "transduce"
 """The key in Marian's settings for what transformers does not read but `import_marian` does."""
 MARIAN_FILES = "marian"
 """The subfolder of an imported model with Marian's own tokenizer and settings, for its export."""
+FILES_TO_KEEP = (SOURCE, TARGET, ENTRIES, MARIAN_CONFIG, GENERATION_CONFIG, TOKENIZER_CONFIG)
+"""The files in it."""
 
 
 def export_huggingface(model: Path, out: Path) -> None:
@@ -42,9 +46,9 @@ def export_huggingface(model: Path, out: Path) -> None:
     weights = loaded.model.state_dict()
     with new_folder(out) as folder:
         if (model / MARIAN_FILES).is_dir():
-            copy_marian_files(model / MARIAN_FILES, folder).to_theirs(weights)
+            copy_marian_files(model / MARIAN_FILES, folder, config).to_theirs(weights)
         else:
-            write_settings(model, folder, config, lines=loaded.config.data.lines)
+            write_settings(loaded, folder, config)
         depths = Depths(config.n_encoder_layers, config.n_decoder_layers)
         weights = to_marian(weights, depths=depths, norm_epsilon=config.norm_epsilon)
         with (folder / WEIGHTS).open("wb") as stream:
@@ -52,17 +56,44 @@ def export_huggingface(model: Path, out: Path) -> None:
         sync(folder / WEIGHTS)
 
 
-def copy_marian_files(source: Path, folder: Path) -> MarianVocabulary:
-    """Copy an imported model's own tokenizer and settings; return its vocabulary."""
-    for file in sorted(source.iterdir()):
-        shutil.copyfile(file, folder / file.name)
-    return MarianVocabulary.read(source, json.loads((source / MARIAN_CONFIG).read_text()))
+def copy_marian_files(source: Path, folder: Path, config: TransformerConfig) -> MarianVocabulary:
+    """Copy an imported model's own tokenizer and settings; return its vocabulary.
+
+    Only the files that an import keeps are copied, and no link is followed: the folder may come
+    from a stranger, and its export may go to another.
+    """
+    for path in (source, *(source / name for name in FILES_TO_KEEP)):
+        with reporting_read_errors(path):
+            check_no_link(path)
+    check_files(source.parent, [f"{source.name}/{name}" for name in FILES_TO_KEEP])
+    for name in FILES_TO_KEEP:
+        if (source / name).exists():
+            with reporting_read_errors(source / name):
+                copy_file(source / name, folder / name, max_bytes=MAX_BYTES)
+    theirs = _marian_settings(folder / MARIAN_CONFIG, source)
+    ours = marian_config(config, lines="")
+    for name in ("d_model", "encoder_layers", "decoder_layers", "encoder_ffn_dim"):
+        if theirs.get(name) != ours[name]:
+            raise InputError(f"{source / MARIAN_CONFIG} is of another model: its {name} differs")
+    vocabulary = MarianVocabulary.read(folder, theirs)
+    if len(vocabulary.entries) != config.vocab_size - 1 or not config.output_bias:
+        raise InputError(f"{source} is of another model: its vocabulary differs")
+    return vocabulary
 
 
-def write_settings(model: Path, folder: Path, config: TransformerConfig, *, lines: str) -> None:
+def _marian_settings(path: Path, source: Path) -> dict[str, Any]:
+    try:
+        found = read_json(path)
+    except (OSError, ValueError) as unreadable:
+        reason = getattr(unreadable, "strerror", None) or unreadable
+        raise InputError(f"cannot read {source / path.name}: {reason}") from unreadable
+    return found if isinstance(found, dict) else {}
+
+
+def write_settings(loaded: LoadedModel, folder: Path, config: TransformerConfig) -> None:
     """Write our tokenizer and settings in transformers' format."""
-    tokenizer = json.loads((settings_folder(model) / TOKENIZER).read_text(encoding="utf-8"))
-    write_json(folder / MARIAN_CONFIG, marian_config(config, lines=lines))
+    tokenizer = json.loads(loaded.tokenizer.to_json())
+    write_json(folder / MARIAN_CONFIG, marian_config(config, lines=loaded.config.data.lines))
     write_json(folder / GENERATION_CONFIG, generation_config(config))
     write_json(folder / TOKENIZER, with_special_tokens(tokenizer.get("source", tokenizer)))
     write_json(folder / TOKENIZER_CONFIG, tokenizer_config(config))

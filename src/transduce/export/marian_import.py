@@ -1,7 +1,6 @@
 """Import of Marian models in Hugging Face's format, as OPUS-MT publishes them."""
 
-import json
-import shutil
+import reprlib
 from itertools import chain
 from pathlib import Path
 from textwrap import shorten
@@ -14,14 +13,13 @@ from transduce.config.schema import Config
 from transduce.errors import ConfigError, InputError
 from transduce.export.folder import new_folder
 from transduce.export.huggingface import (
-    GENERATION_CONFIG,
+    FILES_TO_KEEP,
     MARIAN_CONFIG,
     MARIAN_FILES,
     OUR_SETTINGS,
-    TOKENIZER_CONFIG,
     without_special_tokens,
 )
-from transduce.export.marian_vocabulary import ENTRIES, SOURCE, TARGET, MarianVocabulary
+from transduce.export.marian_vocabulary import MarianVocabulary
 from transduce.export.marian_weights import (
     EMBEDDING,
     MARIAN_EPSILON,
@@ -32,7 +30,13 @@ from transduce.export.marian_weights import (
     from_marian,
     tensor_mappings,
 )
+from transduce.export.sentencepiece import MAX_BYTES
+from transduce.files.checksums import check_files
+from transduce.files.errors import reporting_read_errors
+from transduce.files.regular import MIB, copy_file, read_json
 from transduce.models.folder import TOKENIZER, WEIGHTS, load_model, save_settings, save_weights
+from transduce.text.tokenizer import Tokenizer
+from transduce.text.tokenizer_schema import MAX_BYTES as MAX_TOKENIZER_BYTES
 
 PICKLED = "pytorch_model.bin"
 ACTIVATIONS = {"relu": "relu", "swish": "swish", "silu": "swish"}
@@ -46,10 +50,12 @@ def import_marian(folder: Path, out: Path) -> None:
     _check(theirs, folder)
     found = theirs.get(OUR_SETTINGS)
     extra: dict[str, Any] = found if isinstance(found, dict) else {}
+    if extra:  # it was exported by us
+        check_files(folder)
     weights = _converted_weights(folder, theirs, extra)
     vocabulary = None
     if extra:
-        tokenizer = without_special_tokens(_read_json(folder / TOKENIZER))
+        tokenizer = _our_tokenizer(folder / TOKENIZER)
     else:
         vocabulary = MarianVocabulary.read(folder, theirs)
         vocabulary.to_ours(weights)
@@ -62,6 +68,13 @@ def import_marian(folder: Path, out: Path) -> None:
             _copy_marian_files(folder, written / MARIAN_FILES)
         del weights
         load_model(written)  # raises if a tensor is missing or not finite
+
+
+def _our_tokenizer(path: Path) -> Tokenizer:
+    try:
+        return without_special_tokens(_read_json(path, max_bytes=MAX_TOKENIZER_BYTES))
+    except InputError as foreign:
+        raise InputError(f"{path} is not a tokenizer of transduce: {foreign}") from foreign
 
 
 def _converted_weights(
@@ -90,9 +103,8 @@ def _depths(theirs: dict[str, Any]) -> Depths:
 def _epsilon(extra: dict[str, Any]) -> float:
     found = extra.get("norm_epsilon", MARIAN_EPSILON)
     if not (isinstance(found, float) and 0 < found < 1):
-        raise InputError(
-            f"{MARIAN_CONFIG}: {OUR_SETTINGS}.norm_epsilon={found!r} is not between 0 and 1"
-        )
+        name = f"{MARIAN_CONFIG}: {OUR_SETTINGS}.norm_epsilon"
+        raise InputError(f"{name}={reprlib.repr(found)} is not between 0 and 1")
     return found
 
 
@@ -106,9 +118,9 @@ def _config(theirs: dict[str, Any], extra: dict[str, Any], weights: dict[str, Te
             "d_model": theirs["d_model"],
             "d_ff": theirs["encoder_ffn_dim"],
             "h": theirs["encoder_attention_heads"],
-            "p_drop": float(theirs.get("dropout", 0.1)),
-            "p_drop_attention": float(theirs.get("attention_dropout", 0.0)),
-            "p_drop_ff": float(theirs.get("activation_dropout", 0.0)),
+            "p_drop": theirs.get("dropout", 0.1),
+            "p_drop_attention": theirs.get("attention_dropout", 0.0),
+            "p_drop_ff": theirs.get("activation_dropout", 0.0),
             "attention_bias": bias in weights,
             "output_bias": OUTPUT_BIAS in weights,
             "activation": ACTIVATIONS[theirs["activation_function"]],
@@ -133,7 +145,8 @@ def _check(config: dict[str, Any], folder: Path) -> None:
     """Raise with the reason if this is not a model that we can compute."""
     path = folder / MARIAN_CONFIG
     if config.get("model_type") != "marian":
-        raise InputError(f"{path} is of model_type {config.get('model_type')!r}, not marian")
+        found = reprlib.repr(config.get("model_type"))
+        raise InputError(f"{path} is of model_type {found}, not marian")
     sizes = [
         f"{stack}_{part}"
         for stack in ("encoder", "decoder")
@@ -141,7 +154,8 @@ def _check(config: dict[str, Any], folder: Path) -> None:
     ]
     for name in ("vocab_size", "d_model", "max_position_embeddings", *sizes):
         if not (type(config.get(name)) is int and 0 < config[name] <= 10_000_000):
-            raise InputError(f"{path}: {name}={config.get(name)!r} is not a positive number")
+            shown = reprlib.repr(config.get(name))
+            raise InputError(f"{path}: {name}={shown} is not a positive number")
     for part in ("attention_heads", "ffn_dim"):
         encoder, decoder = config[f"encoder_{part}"], config[f"decoder_{part}"]
         if encoder != decoder:
@@ -157,9 +171,10 @@ def _check(config: dict[str, Any], folder: Path) -> None:
             )
     if config.get("decoder_vocab_size") not in (None, config["vocab_size"]):
         raise InputError(f"{path}: decoder_vocab_size: our models have one vocabulary for both")
-    if config.get("activation_function") not in ACTIVATIONS:
-        found = config.get("activation_function")
-        raise InputError(f"{path}: activation_function={found!r}: we have relu and swish")
+    activation = config.get("activation_function")
+    if not isinstance(activation, str) or activation not in ACTIVATIONS:
+        shown = reprlib.repr(activation)
+        raise InputError(f"{path}: activation_function={shown}: we have relu and swish")
 
 
 def _read_weights(folder: Path, depths: Depths) -> dict[str, Tensor]:
@@ -201,16 +216,32 @@ def _no_weights(folder: Path) -> InputError:
 
 def _copy_marian_files(folder: Path, copied: Path) -> None:
     copied.mkdir()
-    for name in (SOURCE, TARGET, ENTRIES, MARIAN_CONFIG, GENERATION_CONFIG, TOKENIZER_CONFIG):
-        if (folder / name).is_file():
-            shutil.copyfile(folder / name, copied / name)
+    for name in FILES_TO_KEEP:
+        path = folder / name
+        if path.exists():
+            _check_inside(path)
+            with reporting_read_errors(path):
+                copy_file(path, copied / name, max_bytes=MAX_BYTES)
 
 
-def _read_json(path: Path) -> dict[str, Any]:
+def _check_inside(path: Path) -> None:
+    """Raise if a link leads out of the folder: what it leads to would become part of the model.
+
+    In Hugging Face's cache every file is a link to one in the folder `blobs` of its model.
+    """
+    folder = path.parent.resolve()
+    is_cached = folder.parent.name == "snapshots"
+    allowed = [folder, folder.parent.parent / "blobs"] if is_cached else [folder]
+    if not any(path.resolve().is_relative_to(place) for place in allowed):
+        raise InputError(f"{path} is a link out of its folder: put the file itself in its place")
+
+
+def _read_json(path: Path, *, max_bytes: int = MIB) -> dict[str, Any]:
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = read_json(path, max_bytes=max_bytes)
     except (OSError, ValueError) as unreadable:
-        raise InputError(f"cannot read {path}: {unreadable}") from unreadable
+        reason = getattr(unreadable, "strerror", None) or unreadable
+        raise InputError(f"cannot read {path}: {reason}") from unreadable
     if not isinstance(content, dict):
         raise InputError(f"{path} is not a JSON object of settings by name")
     return content

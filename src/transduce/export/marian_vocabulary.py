@@ -5,9 +5,9 @@ new entry. Neither is ever generated: a bias keeps their scores below all others
 are kept with the model, to export it again.
 """
 
-import json
 from dataclasses import dataclass
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, Self
 
 import torch
@@ -15,11 +15,11 @@ from torch import Tensor
 
 from transduce.errors import InputError
 from transduce.export.marian_weights import EMBEDDING, OUTPUT_BIAS
-from transduce.export.sentencepiece import tokenizer_of
+from transduce.export.sentencepiece import ENTRIES, MAX_BYTES, SOURCE, TARGET, tokenizer_of
+from transduce.files.regular import read_json
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
 from transduce.text.tokenizer import SPECIALS, Tokenizer
 
-SOURCE, TARGET, ENTRIES = "source.spm", "target.spm", "vocab.json"
 TOKENS = ("pad", "eos", "decoder_start")
 NEVER = -1000.0
 """The bias of tokens that are never generated: far below any score, yet finite in a loss."""
@@ -39,13 +39,16 @@ class MarianVocabulary:
         """Read the vocabulary of a folder; raise if entries or special tokens are missing."""
         path = folder / ENTRIES
         try:
-            ids: dict[str, int] = json.loads(path.read_text(encoding="utf-8"))
+            ids: dict[str, int] = read_json(path, max_bytes=MAX_BYTES)
+            if not all(type(number) is int for number in ids.values()):
+                raise ValueError("its ids are not numbers")
             entries = tuple(sorted(ids, key=lambda name: ids[name]))
             is_whole = sorted(ids.values()) == list(range(config["vocab_size"]))
             pad, eos, start = (config.get(f"{name}_token_id") for name in TOKENS)
             has_specials = len({pad, eos, ids["<unk>"]} & set(ids.values())) == len(TOKENS)
         except (OSError, ValueError, TypeError, KeyError, AttributeError) as unreadable:
-            raise InputError(f"cannot read {path} as Marian's vocabulary") from unreadable
+            why = shorten(str(getattr(unreadable, "strerror", None) or unreadable), 100)
+            raise InputError(f"cannot read {path} as Marian's vocabulary ({why})") from unreadable
         if not (is_whole and has_specials):
             raise InputError(
                 f"{path} does not have the entries that config.json describes: "

@@ -6,17 +6,18 @@ Pieces that only the other side has are spelled so that no text contains them.
 """
 
 import importlib
+import json
 from pathlib import Path
 from typing import Any
 
-from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers
-from tokenizers import Tokenizer as Backend
-
 from transduce.errors import InputError, how_to_install
-from transduce.text.special_ids import UNK_ID
-from transduce.text.tokenizer import OTHER_SIDE, SPECIALS, Tokenizer
+from transduce.files.regular import MIB, read_regular
+from transduce.text.tokenizer import OTHER_SIDE, SIDES, SPECIALS, Tokenizer
+from transduce.text.tokenizer_schema import SPACE, check_description, sentencepiece_tokenizer
 
-SPACE = "▁"
+SOURCE, TARGET, ENTRIES = "source.spm", "target.spm", "vocab.json"
+MAX_BYTES = 64 * MIB
+"""Of a file; a model of a million pieces has 20 MiB."""
 NORMAL, USER_DEFINED, UNIGRAM = 1, 4, 1
 """Codes in SentencePiece's files."""
 UNKNOWN_PENALTY = 10.0
@@ -25,8 +26,8 @@ UNKNOWN_PENALTY = 10.0
 
 def tokenizer_of(source_spm: Path, target_spm: Path, entries: list[str]) -> Tokenizer:
     """Build a tokenizer whose entries, after the special ones, are these, in this order."""
-    source, target = _read(source_spm), _read(target_spm)
-    return Tokenizer(_one_side(source, entries, source_spm), _one_side(target, entries, target_spm))
+    files = zip(SIDES, (source_spm, target_spm), strict=True)
+    return Tokenizer.parse(json.dumps({side: _one_side(path, entries) for side, path in files}))
 
 
 def _read(path: Path) -> Any:
@@ -38,13 +39,15 @@ def _read(path: Path) -> Any:
         raise InputError(f"SentencePiece is not installed: {how_to_install('export')}") from missing
     model = proto.ModelProto()
     try:
-        model.ParseFromString(path.read_bytes())
+        model.ParseFromString(read_regular(path, max_bytes=MAX_BYTES))
     except (OSError, DecodeError) as fault:
-        raise InputError(f"{path} is not a SentencePiece model: {fault}") from fault
+        reason = getattr(fault, "strerror", None) or fault
+        raise InputError(f"{path} is not a SentencePiece model: {reason}") from fault
     return model
 
 
-def _one_side(model: Any, entries: list[str], path: Path) -> Backend:
+def _one_side(path: Path, entries: list[str]) -> dict[str, Any]:
+    model = _read(path)
     _check(model, path)
     scores = {piece.piece: piece.score for piece in model.pieces if piece.type == NORMAL}
     unlikely = min(scores.values(), default=0.0) - UNKNOWN_PENALTY
@@ -58,16 +61,12 @@ def _one_side(model: Any, entries: list[str], path: Path) -> Backend:
             pieces.append((entry, unlikely))
         else:
             pieces.append((OTHER_SIDE + entry, 0.0))
-    backend = Backend(models.Unigram(pieces, unk_id=UNK_ID, byte_fallback=False))
-    backend.normalizer = _normaliser(model.normalizer_spec)
-    backend.pre_tokenizer = pre_tokenizers.Metaspace(replacement=SPACE, prepend_scheme="always")
-    backend.decoder = decoders.Sequence(
-        [
-            decoders.Replace(OTHER_SIDE, ""),
-            decoders.Metaspace(replacement=SPACE, prepend_scheme="always"),
-        ]
-    )
-    return backend
+    description = sentencepiece_tokenizer(pieces, model.normalizer_spec.precompiled_charsmap)
+    try:
+        check_description(description)
+    except InputError as damaged:
+        raise InputError(f"{path} and {ENTRIES} cannot be imported: {damaged}") from damaged
+    return description
 
 
 def _check(model: Any, path: Path) -> None:
@@ -81,14 +80,6 @@ def _check(model: Any, path: Path) -> None:
     spec = model.normalizer_spec
     if not (spec.add_dummy_prefix and spec.escape_whitespaces and spec.remove_extra_whitespaces):
         raise InputError(f"{path} has unusual settings for spaces, which cannot be imported")
-
-
-def _normaliser(spec: Any) -> normalizers.Normalizer:
-    steps: list[normalizers.Normalizer] = []
-    if spec.precompiled_charsmap:
-        steps.append(normalizers.Precompiled(spec.precompiled_charsmap))
-    steps += [normalizers.Replace(Regex(" {2,}"), " "), normalizers.Strip()]
-    return normalizers.Sequence(steps)
 
 
 def _is_language(entry: str) -> bool:

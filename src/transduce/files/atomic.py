@@ -10,11 +10,12 @@ import os
 import re
 import secrets
 import shutil
+import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
-from transduce.files.locks import locked
+from transduce.files.locks import being_written, is_locked, is_named, locked
 
 
 @contextmanager
@@ -48,14 +49,51 @@ def atomic_file(path: Path) -> Iterator[Path]:
     the same file at once, the last to finish wins.
     """
     _remove_leftover_files(path)
-    making, descriptor = _create_locked(path)
-    try:
-        yield making
-        commit_file(making, path)
-    finally:
-        with suppress(OSError):
-            making.unlink()
-        os.close(descriptor)
+    yield from _written(path, *_create_locked(path))
+
+
+@contextmanager
+def exclusive_file(path: Path) -> Iterator[Path]:
+    """Give a temporary file as `atomic_file` does; raise if another process writes the same file.
+
+    Raises `InputError`: a user has started two commands with one output.
+    """
+    with sole_writer(path):
+        _remove_leftover_files(path)
+        making, descriptor = _create_locked(path)
+    yield from _written(path, making, descriptor)
+
+
+@contextmanager
+def sole_writer(path: Path) -> Iterator[None]:
+    """Keep others from starting to write a file in this block; raise if one is writing it.
+
+    Whoever starts has locked a temporary file or `<file>.partial` when the block ends.
+    """
+    with ExitStack() as stack:
+        with suppress(OSError):  # a file system without locks, no such folder, or held by others
+            _enter_soon(stack, path.parent)
+        if any(map(is_locked, [partial_name(path), *_temporary_files(path)])):
+            raise being_written(path)
+        yield
+
+
+def _enter_soon(stack: ExitStack, folder: Path) -> None:
+    """Lock a folder for as long as the stack lasts; raise if others keep it for more than 2 s."""
+    end = time.monotonic() + 2
+    while True:
+        try:
+            stack.enter_context(locked(folder, wait=False))
+            return
+        except BlockingIOError:
+            if time.monotonic() > end:
+                raise
+        time.sleep(0.01)
+
+
+def partial_name(path: Path) -> Path:
+    """Return where the lines of a file are that a later process may continue."""
+    return path.with_name(f"{path.name}.partial")
 
 
 def commit_file(written: Path, path: Path) -> None:
@@ -78,6 +116,16 @@ def _temporary_name(path: Path) -> Path:
     return path.with_name(f"{path.name}.{secrets.token_hex(8)}.making")
 
 
+def _written(path: Path, making: Path, descriptor: int) -> Iterator[Path]:
+    try:
+        yield making
+        commit_file(making, path)
+    finally:
+        with suppress(OSError):
+            making.unlink()
+        os.close(descriptor)
+
+
 def _create_locked(path: Path) -> tuple[Path, int]:
     """Create a temporary file that no other process can have opened, and lock it."""
     while True:
@@ -85,23 +133,19 @@ def _create_locked(path: Path) -> tuple[Path, int]:
         descriptor = os.open(making, os.O_RDWR | os.O_CREAT | os.O_EXCL, 0o666)
         with suppress(OSError):  # a file system without locks: there leftovers are not removed
             fcntl.flock(descriptor, fcntl.LOCK_EX)
-        if _is_named(descriptor, making):
+        if is_named(descriptor, making):
             return making, descriptor
         os.close(descriptor)  # removed as a leftover before it was locked: try another name
 
 
-def _is_named(descriptor: int, path: Path) -> bool:
-    """Whether an open file is the one that a path names."""
-    try:
-        return os.path.samestat(os.fstat(descriptor), path.lstat())
-    except FileNotFoundError:
-        return False
+def _temporary_files(path: Path) -> list[Path]:
+    # Earlier versions wrote to one fixed name, `<file>.making`.
+    pattern = re.compile(re.escape(path.name) + r"(\.[0-9a-f]{16})?\.making")
+    return _matching(path.parent, pattern)
 
 
 def _remove_leftover_files(path: Path) -> None:
-    # Earlier versions wrote to one fixed name, `<file>.making`.
-    pattern = re.compile(re.escape(path.name) + r"(\.[0-9a-f]{16})?\.making")
-    for leftover in _matching(path.parent, pattern):
+    for leftover in _temporary_files(path):
         if leftover.is_file() and not leftover.is_symlink():
             with suppress(OSError), locked(leftover, wait=False):
                 leftover.unlink()

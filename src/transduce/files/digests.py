@@ -1,12 +1,17 @@
-"""Digests of files, cached for as long as a file's size and modification time stay the same."""
+"""Digests of files, cached for as long as a file's size and time stamps stay the same."""
 
 import json
+import time
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any
 
 from transduce.files.atomic import atomic_file
 from transduce.files.errors import reporting_read_errors, reporting_write_errors
+from transduce.files.unchanged import ReadFile, active_digests, stamp_of
+
+SETTLED_NS = 2 * 10**9
+"""A file that is older shows every later write to it by its time stamps, on any file system."""
 
 
 class JsonMemory:
@@ -32,22 +37,46 @@ class JsonMemory:
 
 
 class Digests:
-    """Computes digests of files and caches them in `digests.json` of a cache folder."""
+    """Computes digests of files and caches them in `digests.json` of a cache folder.
+
+    While `unchanged_files` is in force, all digests are of what was read, or will have to be read.
+    """
 
     def __init__(self, cache: Path) -> None:
         self._memory = JsonMemory(cache / "digests.json")
 
     def of(self, path: Path) -> str:
         """Return the digest of a file's content."""
-        with reporting_read_errors(path):
-            state = path.stat()
-            stamp = [state.st_size, state.st_mtime_ns, state.st_ino]
-            cached = self._memory.recall().get(str(path.resolve()))
-            if isinstance(cached, list) and cached[:-1] == stamp:
-                return str(cached[-1])
-            digest = file_digest(path)
-        self._memory.remember({str(path.resolve()): [*stamp, digest]})
-        return digest
+        active = active_digests()
+        read = active.of(path) if active else None
+        if read is None:
+            with reporting_read_errors(path):
+                read = self._cached(path) or _digested(path)
+            if active:
+                active.add(path, read)
+        self._remember(path, read)
+        return read.digest
+
+    def _cached(self, path: Path) -> ReadFile | None:
+        stamp = stamp_of(path.stat())
+        known = self._memory.recall().get(str(path.resolve()))
+        if not isinstance(known, list) or known[:-1] != list(stamp):
+            return None
+        return ReadFile(str(known[-1]), stamp)
+
+    def _remember(self, path: Path, read: ReadFile) -> None:
+        """Cache a digest, unless a write to the file might leave its time stamps as they are."""
+        if read.stamp is None or time.time_ns() - max(read.stamp[1:3]) < SETTLED_NS:
+            return
+        name, entry = str(path.resolve()), [*read.stamp, read.digest]
+        if self._memory.recall().get(name) != entry:
+            self._memory.remember({name: entry})
+
+
+def _digested(path: Path) -> ReadFile:
+    before = stamp_of(path.stat())
+    digest = file_digest(path)
+    return ReadFile(digest, before if stamp_of(path.stat()) == before else None)
 
 
 def file_digest(path: Path) -> str:

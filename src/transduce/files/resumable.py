@@ -6,20 +6,20 @@ goes on after the last whole line. One that makes it from other things is refuse
 hours are never dropped unasked.
 """
 
-import fcntl
 import json
 import os
 import re
 from collections.abc import Callable, Collection, Iterable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from transduce.errors import InputError
-from transduce.files.atomic import atomic_file, commit_file
+from transduce.files.atomic import atomic_file, commit_file, partial_name, sole_writer
 from transduce.files.errors import reporting_read_errors, reporting_write_errors
+from transduce.files.locks import locked_own_file
 
 RecordOf = Callable[[int, bytes], int | None]
 """Returns the number of the record that a line belongs to, given the line's number, from 0.
@@ -108,7 +108,7 @@ def resumable_file(
     """
     final = path.resolve()  # a link stays: the file that it points to is replaced
     partial, description = _names(final)
-    with reporting_write_errors(path), _open_locked(partial, path) as stream:
+    with reporting_write_errors(path), _locked_partial(partial, final) as stream:
         changes = _changes(stream, partial, description, made_from)
         decisive = [change for change in changes if change.name not in may_change]
         if decisive:
@@ -144,30 +144,15 @@ def content_digest(paths: Iterable[Path]) -> str:
 
 
 def _names(path: Path) -> tuple[Path, Path]:
-    return path.with_name(f"{path.name}.partial"), path.with_name(f"{path.name}.partial.json")
+    return partial_name(path), path.with_name(f"{path.name}.partial.json")
 
 
 @contextmanager
-def _open_locked(partial: Path, path: Path) -> Iterator[BinaryIO]:
-    while True:
-        stream = os.fdopen(os.open(partial, os.O_RDWR | os.O_CREAT, 0o666), "r+b")
-        with stream:
-            try:
-                fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                raise InputError(f"another command is writing {path}: let it end") from None
-            except OSError:
-                pass  # a file system without locks
-            if _is_named(stream, partial):  # else another command has just completed it
-                yield stream
-                return
-
-
-def _is_named(stream: BinaryIO, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(stream.fileno()), path.stat())
-    except FileNotFoundError:
-        return False
+def _locked_partial(partial: Path, final: Path) -> Iterator[BinaryIO]:
+    with ExitStack() as stack:
+        with sole_writer(final):
+            stream = stack.enter_context(locked_own_file(partial, written=final))
+        yield stream
 
 
 def _shown(value: Any) -> str:

@@ -1,9 +1,12 @@
-"""What the C library does with freed memory: keep it in training, release it in long streams."""
+"""What the process keeps: freed memory in training, but not in long streams; compiled products."""
 
 import ctypes
 import sys
 from collections.abc import Callable
 from typing import Any
+
+COMPILED_PRODUCTS = 128
+"""Products with packed weights that stay compiled; a search needs about ten at a time."""
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD, _MMAP_MAX = -1, -3, -4  # from glibc's malloc.h
 
@@ -45,6 +48,20 @@ def release_freed_memory() -> None:
     trim = _c_function("malloc_trim")
     if trim is not None:
         trim(0)
+
+
+def bound_compiled_products() -> None:
+    """Keep few of the products that oneDNN compiles, unless the environment says how many.
+
+    It compiles a product with packed weights for each number of rows, in half a millisecond and
+    half a megabyte, and keeps 1,024 of them; torch keeps as many again. Sentences of all lengths
+    make all numbers of rows: memory grew by half a gigabyte, whatever the size of the model. Has
+    an effect only before the first such product.
+    """
+    setenv = _c_function("setenv")
+    if setenv is not None:
+        for name in (b"ONEDNN_PRIMITIVE_CACHE_CAPACITY", b"LRU_CACHE_CAPACITY"):
+            setenv(name, str(COMPILED_PRODUCTS).encode(), 0)  # 0: what is set stays
 
 
 def _c_function(name: str) -> Callable[..., Any] | None:

@@ -22,6 +22,12 @@ from transduce.config.load import load_config, to_yaml
 from transduce.config.schema import Config, ModelConfig
 from transduce.errors import ConfigError, InputError, TransduceError
 from transduce.files.atomic import atomic_file
+from transduce.files.checksums import (
+    DamagedFileError,
+    check_files,
+    is_as_written,
+    write_checksums,
+)
 from transduce.files.errors import reporting_read_errors, reporting_write_errors
 from transduce.models.base import Seq2Seq
 from transduce.models.build import assemble
@@ -30,10 +36,12 @@ from transduce.models.model_files import TOKENIZER as TOKENIZER
 from transduce.models.model_files import WEIGHTS as WEIGHTS
 from transduce.models.model_files import ModelFiles, find_model, settings_folder
 from transduce.models.other_formats import check_has_settings, why_no_model
-from transduce.models.safetensors_file import DTYPES, write_tensors
+from transduce.models.safetensors_file import DTYPES, check_tensors, write_tensors
 from transduce.text.tokenizer import Tokenizer
 
 FORMAT = "1"
+SHALLOW = 100
+"""Fewer layers are always built: a kind of model may share weights between its layers."""
 MAX_READS = 5
 """How often a run's best checkpoint is looked for: a running one may remove what was found."""
 
@@ -67,6 +75,7 @@ def save_settings(folder: Path, config: Config, tokenizer: Tokenizer) -> None:
         making.write_text(to_yaml(config), encoding="utf-8")
     with _replacing(folder / TOKENIZER) as making:
         tokenizer.save(making)
+    write_checksums(folder, [CONFIG, TOKENIZER])
 
 
 def load_model(
@@ -108,10 +117,12 @@ def read_model(
         if not path.is_file():
             raise InputError(why_no_model(path.parent, path.name))
     config = load_settings(folder)
+    warn_if_edited(folder)
     if model_config is not None:
         config = config.model_copy(update={"model": model_config})
-    model = _on_meta_device(config.model)
     with _opened(files.weights) as file:
+        check_depth(config.model, len(file.keys()), files.weights)
+        model = _on_meta_device(config.model)
         _check(model, file, files)
         tokenizer = load_tokenizer(folder, config)
         weights = _tensors(file)
@@ -123,6 +134,17 @@ def read_model(
             )
     _fill(model, weights)
     return LoadedModel(model.to(device).eval(), config, tokenizer, files)
+
+
+def check_depth(config: ModelConfig, n_tensors: int, weights: Path) -> None:
+    """Raise if settings ask for more layers than a file has tensors: to build them takes long."""
+    values = [getattr(config, name) for name in type(config).model_fields if "layers" in name]
+    depth = max((value for value in values if isinstance(value, int)), default=0)
+    if depth > max(n_tensors, SHALLOW):
+        raise InputError(
+            f"{weights} does not fit the model in {CONFIG}: it has {n_tensors:,} tensors, fewer "
+            f"than the {depth:,} layers there"
+        )
 
 
 def load_settings(folder: Path) -> Config:
@@ -137,6 +159,16 @@ def load_settings(folder: Path) -> Config:
         raise ConfigError(f"{folder / CONFIG}: {wrong}") from wrong
 
 
+def warn_if_edited(folder: Path) -> None:
+    """Log if the settings are not those that were written: they may be edited, or damaged."""
+    path = settings_folder(folder) / CONFIG
+    if not is_as_written(path):
+        _log.warning(
+            "%s was changed after it was written: if you did not edit it, restore it from a copy",
+            path,
+        )
+
+
 def load_tokenizer(folder: Path, config: Config) -> Tokenizer:
     """Read only the tokenizer of a model folder, whose size must be that in its settings."""
     folder = settings_folder(folder)
@@ -146,6 +178,7 @@ def load_tokenizer(folder: Path, config: Config) -> Tokenizer:
             f"{folder / TOKENIZER} has {len(tokenizer):,} entries but {CONFIG} says "
             f"model.vocab_size={config.model.vocab_size}: they are of different models"
         )
+    check_files(folder, [TOKENIZER])
     return tokenizer
 
 
@@ -158,7 +191,7 @@ def save_weights(path: Path, weights: Mapping[str, Tensor], *, metadata: dict[st
 def load_weights(path: Path) -> dict[str, Tensor]:
     """Read what `save_weights` wrote, onto the CPU."""
     if not path.is_file():
-        raise InputError(f"{path} is not a file")
+        raise DamagedFileError(path, "not a file", "", message=f"{path} is not a file")
     with _opened(path) as file:
         return _tensors(file)
 
@@ -181,11 +214,13 @@ def _opened(path: Path) -> Iterator[Any]:
                     f"{path} has format {reprlib.repr(found)} but this version reads "
                     f"{FORMAT!r}: use the version of transduce that wrote it"
                 )
+            check_tensors(path)
             yield file
     except SafetensorError as malformed:
-        raise InputError(
-            f"{path} is cut short, damaged or not safetensors ({shorten(str(malformed), 200)}): "
-            "copy or save it again; pickled weights are never loaded"
+        reason = f"cut short, damaged or not safetensors ({shorten(str(malformed), 200)})"
+        remedy = "copy or save it again; pickled weights are never loaded"
+        raise DamagedFileError(
+            path, reason, remedy, message=f"{path} is {reason}: {remedy}"
         ) from malformed
 
 

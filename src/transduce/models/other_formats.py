@@ -1,9 +1,9 @@
 """What a path is if it is not a model folder, and what to do about it."""
 
-import json
 from pathlib import Path
 
 from transduce.errors import InputError
+from transduce.files.regular import read_json
 from transduce.models.model_files import CONFIG, TOKENIZER, WEIGHTS, find_model, settings_folder
 
 CTRANSLATE2_WEIGHTS, OTHER_CONFIG = "model.bin", "config.json"
@@ -63,7 +63,7 @@ def _why_not_ctranslate2(folder: Path) -> str:
 
 def _why_not_huggingface(folder: Path) -> str:
     try:
-        found = json.loads((folder / OTHER_CONFIG).read_text(encoding="utf-8"))
+        found = read_json(folder / OTHER_CONFIG)
         kind = found.get("model_type")
     except (OSError, ValueError, AttributeError):
         kind = None

@@ -4,7 +4,6 @@ A folder may come from another version, a broken disk or a stranger. What has no
 is reported in one line, wherever it is read. What this version does not know is left as it is.
 """
 
-import json
 import reprlib
 from pathlib import Path
 from typing import Annotated, Any, TypeVar
@@ -12,6 +11,10 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from transduce.errors import InputError
+from transduce.files.checksums import check_record
+from transduce.files.regular import MIB, read_json
+
+MAX_RECORD_BYTES = 16 * MIB
 
 _Name = Annotated[str, Field(max_length=100, pattern=r"^[^\x00-\x1f\x7f-\x9f]*$")]  # on one line
 _Step = Annotated[int, Field(ge=0)]
@@ -91,13 +94,15 @@ def read_provenance(path: Path, *, remedy: str = "restore it from a copy") -> di
 def read_state(path: Path) -> CheckpointState:
     """Read the state of a checkpoint."""
     remedy = f"restore it from a copy, or delete {path.parent}"
-    return _checked(CheckpointState, _read(path, remedy), path, remedy)
+    tree = _read(path, remedy)
+    check_record(tree, path, remedy)
+    return _checked(CheckpointState, tree, path, remedy)
 
 
 def _read(path: Path, remedy: str) -> Any:
     try:
-        return json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as damaged:
+        return read_json(path, max_bytes=MAX_RECORD_BYTES)
+    except (OSError, ValueError) as damaged:
         raise InputError(f"{path} is damaged ({damaged}): {remedy}") from damaged
 
 

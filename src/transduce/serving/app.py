@@ -1,5 +1,6 @@
 """The application: APIs, pages and metrics over one service, behind one guard."""
 
+import json
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
@@ -11,11 +12,12 @@ from starlette.middleware.cors import CORSMiddleware
 
 from transduce.serving.batcher import Batcher
 from transduce.serving.guard import Guard
+from transduce.serving.http.sites import Sites
 from transduce.serving.keys import Keys
 from transduce.serving.languages import LanguagePair
 from transduce.serving.limits import Limits
 from transduce.serving.metrics import CONTENT_TYPE, Metrics
-from transduce.serving.refusal import Refused, validation_message
+from transduce.serving.refusal import INTERNAL, Refused, validation_message
 from transduce.serving.routes.api import make_api
 from transduce.serving.routes.libretranslate import make_libretranslate
 from transduce.serving.routes.pages import make_pages
@@ -31,12 +33,13 @@ def make_app(
     version: str,
     limits: Limits | None = None,
     keys: Keys | None = None,
-    origins: Sequence[str] = (),
+    sites: Sites | None = None,
     max_batch: int = 64,
     wait_s: float = 0.003,
 ) -> FastAPI:
-    """Make the ASGI application; `origins` are other sites whose pages may call it (CORS)."""
+    """Make the ASGI application; `sites` says which pages may call it, and by which names."""
     limits, keys, metrics = limits or Limits(), keys or Keys(), Metrics()
+    sites = sites or Sites(has_keys=keys.are_needed)
     batcher = Batcher(
         max_queue=limits.max_queue, max_batch=max_batch, wait_s=wait_s, on_batch=metrics.count_batch
     )
@@ -48,6 +51,7 @@ def make_app(
         batcher.start()
         yield
         await batcher.close()
+        service.texts.close()
 
     app = FastAPI(
         title="transduce",
@@ -55,6 +59,8 @@ def make_app(
         version=version,
         docs_url=None,  # FastAPI's loads scripts from elsewhere; ours is in routes/pages
         redoc_url=None,
+        openapi_url=None,  # FastAPI's writes it again for every request
+        redirect_slashes=False,  # to whatever host a request names
         lifespan=lifespan,
     )
     app.include_router(make_libretranslate(service, keys))
@@ -65,10 +71,16 @@ def make_app(
     async def read_metrics() -> Response:
         return Response(metrics.text(), media_type=CONTENT_TYPE)
 
+    specification = json.dumps(app.openapi()).encode()
+
+    @app.get("/openapi.json", include_in_schema=False)
+    async def read_specification() -> Response:
+        return Response(specification, media_type="application/json")
+
     _handle_errors(app)
-    if origins:
-        _allow_origins(app, origins)
-    app.add_middleware(Guard, limits=limits, metrics=metrics)
+    if sites.origins:
+        _allow_origins(app, sites.origins)
+    app.add_middleware(Guard, limits=limits, metrics=metrics, sites=sites)
     return app
 
 
@@ -99,4 +111,4 @@ def _handle_errors(app: FastAPI) -> None:
 
     @app.exception_handler(Exception)
     async def internal(_request: Request, _fault: Exception) -> JSONResponse:
-        return JSONResponse({"error": "internal error of the server: see its log"}, 500)
+        return JSONResponse({"error": INTERNAL}, 500)

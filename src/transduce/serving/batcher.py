@@ -2,18 +2,22 @@
 
 The event loop queues jobs and waits for their futures; only the event loop touches the futures. A
 job whose future is done, because its client has left or its deadline has passed, leaves the queue.
-A batch without a waiting client is cancelled at its next search step.
+A batch without a waiting client is cancelled at its next search step. A fault of any kind fails the
+lines that cause it. If the thread ends all the same, its lines fail, and another one is started.
 """
 
 import asyncio
+import logging
 import math
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
 from threading import Condition, Thread
 
+from transduce.hardware.allocator import release_freed_memory
 from transduce.search.cancel import Cancelled, cancelled_when
 from transduce.serving.refusal import Refused, too_busy
 from transduce.translation.options import Options, Translation
@@ -25,6 +29,14 @@ PROMPT_S = 1.0
 """A job that was queued for longer than this is late because of other requests."""
 GROWTH = 4
 """While jobs keep arriving, a batch waits for more, up to this many times `wait_s`."""
+MAX_RESTARTS, RESTARTS_S = 3, 60.0
+"""A thread that ended this often within this time is reported, because it will end again."""
+RELEASE_S = 5.0
+"""How often freed memory is returned to the system."""
+STUCK_S = 60.0
+"""A batch that runs for this much longer than the deadline of its requests is reported."""
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -45,6 +57,7 @@ class Job:
     sentences: int
     future: asyncio.Future[Translation]
     request: int  # the number of the request that it belongs to
+    deadline_s: float
     queued_at: float = field(default_factory=time.monotonic)
     ran_undisturbed: bool = False  # started promptly, in a batch with its own request alone
 
@@ -82,12 +95,29 @@ class Batcher:
         self._unanswered = 0  # sentences, waiting or being translated; for the event loop alone
         self._sentences_per_s = 0.0
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._thread = Thread(target=self._work, name="batches", daemon=True)
+        self._thread: Thread | None = None
+        self._taken: list[Job] = []  # by the thread
+        self._taken_at = 0.0
+        self._restarted_at: deque[float] = deque(maxlen=MAX_RESTARTS)
+        self.restarts = 0  # how often the thread had to be replaced
 
     @property
     def unanswered(self) -> int:
         """The number of sentences that are waiting or being translated."""
         return self._unanswered
+
+    @property
+    def fault(self) -> str | None:
+        """What keeps it from translating, if anything."""
+        if self._thread is None or not self._thread.is_alive():
+            return "the model thread has ended"
+        now = time.monotonic()
+        if len(self._restarted_at) == MAX_RESTARTS and now - self._restarted_at[0] < RESTARTS_S:
+            return "the model thread keeps ending: see the log of the server"
+        taken = self._taken
+        if taken and now - self._taken_at > STUCK_S + max(job.deadline_s for job in taken):
+            return "the model thread is stuck in a batch"
+        return None
 
     def has_capacity(self, sentences: int) -> bool:
         """Return whether this many more sentences fit into the queue."""
@@ -96,6 +126,10 @@ class Batcher:
     def start(self) -> None:
         """Start the thread; results go to the event loop that is running."""
         self._loop = asyncio.get_running_loop()
+        self._start_thread()
+
+    def _start_thread(self) -> None:
+        self._thread = Thread(target=self._work, name="batches", daemon=True)
         self._thread.start()
 
     async def close(self) -> None:
@@ -103,7 +137,12 @@ class Batcher:
         with self._changed:
             self._is_closed = True
             self._changed.notify_all()
-        await asyncio.to_thread(self._thread.join)
+        ended = None
+        while ended is not self._thread:  # it may have been replaced
+            ended = self._thread
+            assert ended is not None, "a batcher is started before it is closed"
+            await asyncio.to_thread(ended.join)
+            await asyncio.sleep(0)
 
     async def translate(
         self, key: BatchKey, lines: Sequence[str], sentences: Sequence[int], *, deadline_s: float
@@ -113,7 +152,9 @@ class Batcher:
         If the queue would become too long, all lines are refused at once. When this is cancelled,
         or at the deadline, they leave the queue.
         """
-        jobs = self._queue(key, lines, sentences)
+        if not lines:
+            return []
+        jobs = self._queue(key, lines, sentences, deadline_s)
         try:
             async with asyncio.timeout(deadline_s):
                 return await asyncio.gather(*(job.future for job in jobs))
@@ -123,14 +164,16 @@ class Batcher:
             for job in jobs:
                 job.future.cancel()
 
-    def _queue(self, key: BatchKey, lines: Sequence[str], sentences: Sequence[int]) -> list[Job]:
+    def _queue(
+        self, key: BatchKey, lines: Sequence[str], sentences: Sequence[int], deadline_s: float
+    ) -> list[Job]:
         total = sum(sentences)
         if not self.has_capacity(total):
             raise too_busy(self._retry_after_s())
         assert self._loop is not None, "a batcher is started before it is used"
         request = next(self._numbers)
         jobs = [
-            Job(key, line, its_sentences, self._loop.create_future(), request)
+            Job(key, line, its_sentences, self._loop.create_future(), request, deadline_s)
             for line, its_sentences in zip(lines, sentences, strict=True)
         ]
         self._unanswered += total
@@ -160,12 +203,34 @@ class Batcher:
             return 1
         return max(1, min(60, math.ceil(self._unanswered / 2 / self._sentences_per_s)))
 
+    def _replace_thread(self) -> None:
+        """Answer what an ended thread had taken, and start another; in the event loop."""
+        ended = Refused(500, "the model thread has ended; another one was started: try again")
+        for job in self._taken:
+            if not job.future.done():
+                job.future.set_exception(ended)
+        self._taken = []
+        self.restarts += 1
+        self._restarted_at.append(time.monotonic())
+        self._start_thread()
+
     # All methods below except `_deliver` run in the thread that translates.
 
     def _work(self) -> None:
-        expected = 1
+        try:
+            self._translate_until_closed()
+        except BaseException:  # noqa: BLE001 - whatever it is, the thread must not end unnoticed
+            _log.exception("the model thread has ended")
+            assert self._loop is not None, "the thread is started by start"
+            self._loop.call_soon_threadsafe(self._replace_thread)
+
+    def _translate_until_closed(self) -> None:
+        expected, released = 1, time.monotonic()
         while jobs := self._next_batch(expected):
             self._run(jobs)
+            if time.monotonic() - released > RELEASE_S:
+                release_freed_memory()
+                released = time.monotonic()
             # Clients that were answered may ask again: with those waiting, this many are expected.
             with self._changed:
                 expected = len(jobs) + len(self._waiting)
@@ -204,6 +269,7 @@ class Batcher:
             if sentences >= most:
                 break
         is_alone = len({job.request for job in taken.values()}) == 1
+        self._taken_at, self._taken = time.monotonic(), list(taken.values())
         for number in taken:
             job = self._waiting.pop(number)
             job.ran_undisturbed = is_alone and time.monotonic() - job.queued_at < PROMPT_S
@@ -223,6 +289,7 @@ class Batcher:
         batch = FinishedBatch(jobs[0].key.pair, sentences, seconds, was_cancelled)
         assert self._loop is not None, "the thread is started by start"
         self._loop.call_soon_threadsafe(self._deliver, jobs, results, batch)
+        self._taken = []
 
     def _deliver(
         self, jobs: list[Job], results: Sequence[Translation | Exception], batch: FinishedBatch
@@ -246,10 +313,16 @@ def _translated(jobs: list[Job]) -> Sequence[Translation | Exception]:
     """Translate lines together; if that fails, one by one, so that only the faulty line fails."""
     key = jobs[0].key
     try:
-        return key.translator.translate([job.line for job in jobs], key.options)
+        found = key.translator.translate([job.line for job in jobs], key.options)
+        if len(found) != len(jobs):
+            raise RuntimeError(f"{len(found)} translations of {len(jobs)} lines")
+        return found
     except Cancelled:
         raise
     except Exception as fault:  # noqa: BLE001 - the request that it belongs to gets it
         if len(jobs) == 1:
             return [fault]
+    except BaseException as fault:  # noqa: BLE001 - a panic of a library written in Rust
+        if len(jobs) == 1:
+            return [RuntimeError(f"the model for {key.pair} has failed: {fault!r}")]
     return [result for job in jobs for result in _translated([job])]

@@ -31,6 +31,6 @@ def split_lines(text: str) -> Document:
 
 def sentence_counts(lines: Sequence[str], count_tokens: CountTokens) -> list[int]:
     """Count the sentences of each line: 0 for a blank one; a long sentence counts as several."""
-    parts = [split_sentences(line) for line in lines]
+    parts = [split_sentences(line) if line and not line.isspace() else [] for line in lines]
     tokens = iter(count_tokens([part for line in parts for part in line]))
     return [sum(1 + next(tokens) // SENTENCE_TOKENS for _ in line) for line in parts]

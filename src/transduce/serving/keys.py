@@ -2,9 +2,12 @@
 
 import hashlib
 import hmac
+import re
 from collections.abc import Iterable
 
 from transduce.errors import InputError
+
+_COMMENT = re.compile(r"(?:^|\s)#")
 
 
 class Keys:
@@ -15,8 +18,8 @@ class Keys:
 
     @classmethod
     def from_lines(cls, lines: Iterable[str], *, name: str) -> "Keys":
-        """Read one key a line; what follows a # is a comment."""
-        keys = [key for line in lines if (key := line.partition("#")[0].strip())]
+        """Read one key a line; a # at the beginning or after a space begins a comment."""
+        keys = [key for line in lines if (key := _COMMENT.split(line, 1)[0].strip("\ufeff \t\r\n"))]
         if not keys:
             raise InputError(f"{name} has no key: write one key a line")
         return cls(keys)

@@ -1,7 +1,27 @@
-"""Requests that the server refuses, and the reason that it gives."""
+"""Requests that the server refuses, the reason that it gives, and the form of every error."""
 
+import json
 from collections.abc import Iterable, Mapping
 from typing import Any
+
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; connect-src 'self'; "
+    "frame-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors {ancestors}"
+)
+HEADERS = {
+    "Content-Security-Policy": POLICY.format(ancestors="'none'"),
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    # Browsers say from which site a form comes, but to this server alone.
+    "Referrer-Policy": "same-origin",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+    "Cache-Control": "no-store",
+}
+"""The headers of every response that does not set its own."""
+SECURITY_HEADERS = [(name.lower().encode(), value.encode()) for name, value in HEADERS.items()]
+INTERNAL = "internal error of the server: see its log"
 
 
 class Refused(Exception):  # noqa: N818 - nothing is wrong with the server
@@ -31,3 +51,8 @@ def validation_message(errors: Iterable[Mapping[str, Any]]) -> str:
         name = ".".join(str(part) for part in error["loc"] if part != "body")[:80]
         messages.append(f"{name}: {error['msg']}" if name else str(error["msg"]))
     return "; ".join(dict.fromkeys(messages[:3])).encode(errors="replace").decode()
+
+
+def error_body(message: str) -> bytes:
+    """Return the body of a response that says what is wrong."""
+    return json.dumps({"error": message}).encode()

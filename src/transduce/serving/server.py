@@ -1,16 +1,22 @@
 """The application on a socket, until a signal; requests accepted by then are finished."""
 
-import asyncio
+import gc
+import logging
 import signal
 import socket
-from collections.abc import Callable
+import sys
+import time
+from collections import defaultdict, deque
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from transduce.errors import InputError
+from transduce.serving.http.connection import Connection
+from transduce.serving.http.sites import Sites
 from transduce.serving.limits import Limits
 
 BACKLOG = 128
@@ -18,6 +24,8 @@ OTHER_FILES = 128
 """Files that the process may have open besides connections."""
 GRACE_S = 5.0
 """After a signal the server stays this much longer than a deadline."""
+TURN_S = 0.001
+"""How long a thread may keep the event loop waiting; Python's own 5 ms add up over a request."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -39,20 +47,21 @@ def listen(host: str, port: int) -> socket.socket:
 
 
 def serve(
-    app: FastAPI, listening: socket.socket, limits: Limits, *, ready: Callable[[], None]
+    app: FastAPI,
+    listening: socket.socket,
+    limits: Limits,
+    *,
+    ready: Callable[[], None],
+    sites: Sites | None = None,
 ) -> None:
     """Serve until SIGTERM or SIGINT, then finish accepted requests; a second SIGINT ends at once.
 
     `ready` is called once signals are handled, so that it may announce the server.
     """
-
-    class Connection(_Connection):
-        limits_ = limits
-
     server = uvicorn.Server(
         uvicorn.Config(
             app,
-            http=Connection,
+            http=Connection.settle(limits, sites or Sites()),
             ws="none",
             access_log=False,
             log_config=None,
@@ -69,8 +78,9 @@ def serve(
     # uvicorn installs its own handlers while it runs, and calls these afterwards.
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        ready()
-        server.run(sockets=[listening])
+        with _short_pauses(), _bounded_logs():
+            ready()
+            server.run(sockets=[listening])
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
@@ -92,24 +102,49 @@ def _allow_files(count: int) -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
 
 
-class _Connection(H11Protocol):
-    """Closes a connection beyond the limit, or one on which no request arrives in time."""
+@contextmanager
+def _short_pauses() -> Iterator[None]:
+    """Keep threads and the garbage collector, which would search all of torch, from taking long."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(TURN_S)
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
+        sys.setswitchinterval(before)
 
-    limits_: Limits
 
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        super().connection_made(transport)
-        if len(self.connections) > self.limits_.max_connections:
-            transport.close()
-        self._expect_request()
+@contextmanager
+def _bounded_logs() -> Iterator[None]:
+    """Log each message only a few times a minute: clients cause many of them."""
+    bound = _FewOfEach()
+    handlers = [*logging.getLogger().handlers, *logging.getLogger("transduce").handlers]
+    if logging.lastResort is not None:
+        handlers.append(logging.lastResort)
+    for one in handlers:
+        one.addFilter(bound)
+    try:
+        yield
+    finally:
+        for one in handlers:
+            one.removeFilter(bound)
 
-    def on_response_complete(self) -> None:
-        super().on_response_complete()
-        self._expect_request()
 
-    def _expect_request(self) -> None:
-        self.loop.call_later(self.limits_.head_s, self._close_if_idle, self.cycle)
+class _FewOfEach(logging.Filter):
+    """Lets at most MAX_RECORDS of one message pass within a minute."""
 
-    def _close_if_idle(self, cycle: object) -> None:
-        if self.cycle is cycle and not self.transport.is_closing():
-            self.transport.close()
+    MAX_RECORDS = 10
+    MINUTE_S = 60.0
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._passed: dict[str, deque[float]] = defaultdict(lambda: deque(maxlen=self.MAX_RECORDS))
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        passed, now = self._passed[str(record.msg)], time.monotonic()
+        if len(passed) == self.MAX_RECORDS and now - passed[0] < self.MINUTE_S:
+            return False
+        passed.append(now)
+        return True

@@ -5,6 +5,7 @@ import math
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
+from functools import partial
 
 from transduce.errors import InputError
 from transduce.serving.batcher import Batcher, BatchKey
@@ -12,7 +13,7 @@ from transduce.serving.documents import Document, sentence_counts, split_lines
 from transduce.serving.languages import LanguagePair
 from transduce.serving.limits import Limits
 from transduce.serving.refusal import Refused
-from transduce.text.pieces import CountTokens
+from transduce.serving.text_thread import TextThread
 from transduce.translation.options import Alternative, Options, Translation
 from transduce.translation.translator import Translator
 
@@ -20,6 +21,8 @@ PART_SENTENCES = 32
 """A long document is queued in parts of this many sentences, so that others get their turn."""
 PART_LINES = 500
 """The most lines of a part, of which many may be blank."""
+COUNTED_CHARACTERS = 10_000
+"""The sentences of a long document are counted in about this many characters at a time."""
 POLL_S = 0.1
 """How often the next part of a document looks for capacity in the queue."""
 
@@ -71,6 +74,7 @@ class Service:
     ) -> None:
         self.limits = limits
         self.batcher = batcher
+        self.texts = TextThread()
         self.pairs = sorted(translators)
         self.sources = sorted({pair.source for pair in self.pairs})
         self._translators = dict(translators)
@@ -102,13 +106,15 @@ class Service:
         self, pair: LanguagePair, texts: Sequence[str], options: Options
     ) -> list[TranslatedDocument]:
         """Translate texts line by line, all of them before the deadline or none."""
+        characters = sum(map(len, texts))
+        _check_limit(characters, self.limits.max_characters, "characters")
+        self._check_attention(texts, options)
+        _check_lines(texts, self.limits.max_lines)
         documents = [_checked(text) for text in texts]
         lines = [line for document in documents for line in document.lines]
-        _check_limit(len(lines), self.limits.max_lines, "lines")
-        _check_limit(sum(map(len, texts)), self.limits.max_characters, "characters")
-        part = _Part(lines, sentence_counts(lines, self._translators[pair].count_tokens))
+        counts = await self._counts(pair, lines)
+        part = _Part(lines, counts)
         _check_limit(part.sentences, self.limits.max_sentences, "sentences or parts of long ones")
-        self._check_attention(texts, options)
         found = iter(await self._translate_part(pair, part, options))
         return [
             TranslatedDocument(document, [next(found) for _ in document.lines])
@@ -117,39 +123,36 @@ class Service:
 
     async def stream(
         self, pair: LanguagePair, text: str, options: Options
-    ) -> AsyncIterator[Translation]:
-        """Translate a document of any length; yield its lines in order, as they are translated.
+    ) -> AsyncIterator[list[Translation]]:
+        """Translate a document of any length; yield its lines in order, some at a time.
 
         Each part of it has the deadline.
         """
         self._check_attention([text], options)
+        _check_lines([text], self.limits.max_document_lines)
         whole = _checked(text)
-        _check_limit(len(whole.lines), self.limits.max_document_lines, "lines")
+        counts: list[int] = []
+        for lines in _slices(whole.lines):
+            counts += await self._counts(pair, lines)
+        longest = max(range(len(counts)), key=counts.__getitem__)
+        unit = f"sentences or parts of long ones in line {longest + 1:,}"
+        _check_limit(counts[longest], self.limits.max_sentences, unit)
         is_first = True
-        count_tokens = self._translators[pair].count_tokens
-        for part in await asyncio.to_thread(self._parts, whole, count_tokens):
+        for part in _parts(whole.lines, counts):
             if not is_first:  # a document that has begun waits instead of being refused
                 await self._wait_for_capacity(part.sentences)
-            for translation in await self._translate_part(pair, part, options):
-                yield translation
+            yield await self._translate_part(pair, part, options)
             is_first = False
+
+    async def _counts(self, pair: LanguagePair, lines: Sequence[str]) -> list[int]:
+        """Count the sentences of each line."""
+        count = partial(sentence_counts, lines, self._translators[pair].count_tokens)
+        return await self.texts.run(count, characters=sum(map(len, lines)), lines=len(lines))
 
     def _check_attention(self, texts: Sequence[str], options: Options) -> None:
         if options.attention:
             most = self.limits.max_attention_characters
             _check_limit(sum(map(len, texts)), most, "characters with attention or alignment")
-
-    def _parts(self, whole: Document, count_tokens: CountTokens) -> list[_Part]:
-        """Divide a document into parts of some sentences each, between its lines."""
-        parts = [_Part()]
-        counts = sentence_counts(whole.lines, count_tokens)
-        for number, (line, count) in enumerate(zip(whole.lines, counts, strict=True), 1):
-            unit = f"sentences or parts of long ones in line {number:,}"
-            _check_limit(count, self.limits.max_sentences, unit)
-            if parts[-1].sentences + count > PART_SENTENCES or len(parts[-1].lines) == PART_LINES:
-                parts.append(_Part())
-            parts[-1].add(line, count)
-        return parts
 
     async def _translate_part(
         self, pair: LanguagePair, part: _Part, options: Options
@@ -180,6 +183,32 @@ class Service:
                     await asyncio.sleep(POLL_S)
 
 
+def _slices(lines: Sequence[str]) -> Iterator[list[str]]:
+    """Divide lines into groups of few characters, or of one line."""
+    group: list[str] = []
+    characters = 0
+    for line in lines:
+        group.append(line)
+        characters += len(line)
+        if characters >= COUNTED_CHARACTERS or len(group) == PART_LINES:
+            yield group
+            group, characters = [], 0
+    if group:
+        yield group
+
+
+def _parts(lines: Sequence[str], counts: Sequence[int]) -> Iterator[_Part]:
+    """Divide a document into parts of some sentences each, between its lines."""
+    part = _Part()
+    for line, count in zip(lines, counts, strict=True):
+        if part.sentences + count > PART_SENTENCES or len(part.lines) == PART_LINES:
+            if part.lines:
+                yield part
+            part = _Part()
+        part.add(line, count)
+    yield part
+
+
 def finite(score: float) -> float | None:
     """Return a score, or None if it is not finite: JSON has no infinity."""
     return score if math.isfinite(score) else None
@@ -188,6 +217,11 @@ def finite(score: float) -> float | None:
 def _check_limit(found: int, most: int, unit: str) -> None:
     if found > most:
         raise Refused(413, f"{found:,} {unit}, but the limit is {most:,}: send less at once")
+
+
+def _check_lines(texts: Sequence[str], most: int) -> None:
+    """Check how many lines texts have, before they are split, which takes longer."""
+    _check_limit(sum(text.count("\n") + 1 for text in texts), most, "lines")
 
 
 def _checked(text: str) -> Document:

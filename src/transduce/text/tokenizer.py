@@ -11,8 +11,10 @@ for each, under `source` and `target`.
 """
 
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from textwrap import shorten
 from typing import Any, Literal, Self
 
 from tokenizers import Regex, decoders, models, normalizers, pre_tokenizers, trainers
@@ -20,8 +22,16 @@ from tokenizers import Tokenizer as Backend
 
 from transduce.errors import InputError
 from transduce.files.errors import reporting_read_errors, reporting_write_errors
+from transduce.files.regular import read_regular
 from transduce.text.punctuation import PLAIN
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
+from transduce.text.tokenizer_schema import (
+    MAX_BYTES,
+    SHORT_WORDS,
+    WORDS,
+    check_description,
+    parse_description,
+)
 
 Kind = Literal["bpe", "unigram", "wordpiece", "whitespace"]
 
@@ -32,14 +42,8 @@ SPECIALS = {"< pad >": PAD_ID, UNKNOWN: UNK_ID, "< bos >": BOS_ID, "< eos >": EO
 OTHER_SIDE = " "
 """Prefix of entries that only texts of the other side encode to: no piece of a text has a space."""
 
-WORDS = r" ?[\p{L}\p{M}]+| ?\p{N}+| ?[^\s\p{L}\p{M}\p{N}]+|\s+"
-"""No piece crosses these: a word or a number with the space before it, a run of signs, spaces."""
-
-SHORT_WORDS = WORDS.replace("+", "{1,64}")
-"""The same, cut after 64 characters: WordPiece takes time cubic in the length of a word."""
-
-TWO_SIDED_START = '{"source":'
-"""The start of a file with one tokenizer for the source and one for the target."""
+SIDES = ("source", "target")
+"""The keys of a file with one tokenizer for the source and one for the target."""
 
 
 class Tokenizer:
@@ -49,12 +53,10 @@ class Tokenizer:
         """Wrap a tokenizer of the library; `target`, if it differs, must have the same ids."""
         for one in (backend, target or backend):
             if any(one.token_to_id(name) != special for name, special in SPECIALS.items()):
-                raise InputError(
-                    f"not a vocabulary of transduce: it must start with {list(SPECIALS)}"
-                )
+                raise InputError(f"its vocabulary must start with {list(SPECIALS)}")
             _check_ids(one)
         if target is not None and _entries(backend) != _entries(target):
-            raise InputError("not a vocabulary of transduce: source and target differ in entries")
+            raise InputError("its source and target differ in entries")
         self._backend = backend
         self._target = target
         self.is_pretokenized = isinstance(backend.model, models.WordLevel)  # spaces separate pieces
@@ -92,30 +94,38 @@ class Tokenizer:
     def load(cls, path: Path) -> Self:
         """Read what `save` wrote."""
         with reporting_read_errors(path):
-            content = path.read_bytes()
+            content = read_regular(path, max_bytes=MAX_BYTES)
         try:
             return cls.parse(content.decode())
         except InputError as foreign:
-            raise InputError(f"{path}: {foreign}") from foreign
-        except (KeyboardInterrupt, SystemExit):
-            raise
-        except BaseException as malformed:  # the library raises plain exceptions and Rust panics
-            raise InputError(f"{path} is not a tokenizer: {malformed}") from malformed
+            raise InputError(f"{path} is not a tokenizer of transduce: {foreign}") from foreign
+        except UnicodeDecodeError as undecodable:
+            raise InputError(
+                f"{path} is not a tokenizer of transduce: it is not UTF-8"
+            ) from undecodable
 
     @classmethod
     def parse(cls, text: str) -> Self:
         """Read the content of a file that `save` wrote."""
-        if not text.startswith(TWO_SIDED_START):
-            return cls(Backend.from_str(text))
-        both = json.loads(text)
-        return cls(*(Backend.from_str(json.dumps(both[side])) for side in ("source", "target")))
+        tree = parse_description(text)
+        del text
+        if tree.keys() == set(SIDES):
+            return cls(*(_backend(tree[side]) for side in SIDES))
+        return cls(_backend(tree))
 
     def save(self, path: Path) -> None:
         """Write the vocabulary and all settings to one JSON file."""
+        text = self.to_json().encode()
+        if len(text) > MAX_BYTES:
+            raise InputError(
+                f"{path} would have {len(text):,} bytes, but at most {MAX_BYTES:,} are read back: "
+                "choose a smaller model.vocab_size"
+            )
         with reporting_write_errors(path):
-            path.write_text(self._as_json(), encoding="utf-8")
+            path.write_bytes(text)
 
-    def _as_json(self) -> str:
+    def to_json(self) -> str:
+        """Return the vocabulary and all settings as JSON."""
         if self._target is None:
             return self._backend.to_str(pretty=True)
         sides = {"source": self._backend, "target": self._target}
@@ -132,24 +142,25 @@ class Tokenizer:
 
     def encode_batch(self, texts: Sequence[str]) -> list[list[int]]:
         """Encode source texts to ids, without BOS and EOS."""
-        return [encoding.ids for encoding in self._backend.encode_batch_fast(texts)]
+        return _encoded(self._backend, texts)
 
     def encode_targets(self, texts: Sequence[str]) -> list[list[int]]:
         """Encode target texts to ids, without BOS and EOS."""
-        backend = self._target or self._backend
-        return [encoding.ids for encoding in backend.encode_batch_fast(texts)]
+        return _encoded(self._target or self._backend, texts)
 
     def normalised_target(self, text: str) -> str:
         """Return a target text in the form that is encoded: normalised, as was asked for."""
         normalizer = (self._target or self._backend).normalizer
-        return text if normalizer is None else str(normalizer.normalize_str(text))
+        with _reporting_faults():
+            return text if normalizer is None else str(normalizer.normalize_str(text))
 
     def decode_batch(self, ids: Iterable[Sequence[int]]) -> list[str]:
         """Decode target ids to texts; PAD, BOS and EOS are skipped."""
         skipped = (PAD_ID, BOS_ID, EOS_ID)
         kept = [[token for token in row if token not in skipped] for row in ids]
         backend = self._target or self._backend
-        texts: list[str] = backend.decode_batch(kept, skip_special_tokens=False)
+        with _reporting_faults():
+            texts: list[str] = backend.decode_batch(kept, skip_special_tokens=False)
         return [self.as_decoded(text) for text in texts]
 
     def as_decoded(self, text: str) -> str:
@@ -164,6 +175,29 @@ class Tokenizer:
         """Return the pieces of ids, as the vocabulary writes them."""
         names = (self._backend.id_to_token(token) or UNKNOWN for token in ids)
         return [name.removeprefix(OTHER_SIDE) for name in names]
+
+
+@contextmanager
+def _reporting_faults() -> Iterator[None]:
+    """Turn what the library raises into an InputError: a plain exception, or a panic of Rust."""
+    try:
+        yield
+    except BaseException as fault:
+        if type(fault) is Exception or type(fault).__name__ == "PanicException":
+            raise InputError(f"the tokenizer failed: {shorten(str(fault), 200)}") from fault
+        raise
+
+
+def _backend(tree: Any) -> Backend:
+    """Hand a description to the library, once it is known to be one of ours."""
+    check_description(tree)
+    with _reporting_faults():
+        return Backend.from_str(json.dumps(tree))  # and not the text, whose keys may be repeated
+
+
+def _encoded(backend: Backend, texts: Sequence[str]) -> list[list[int]]:
+    with _reporting_faults():
+        return [encoding.ids for encoding in backend.encode_batch_fast(texts)]
 
 
 def _makes_punctuation_plain(normalizer: normalizers.Normalizer | None) -> bool:
@@ -181,7 +215,7 @@ def _check_ids(backend: Backend) -> None:
     """Raise if a text could get an id without an embedding: a file may come from a stranger."""
     ids = sorted(backend.get_vocab(with_added_tokens=True).values())
     if ids != list(range(len(ids))):
-        raise InputError("not a vocabulary of transduce: its ids must be 0, 1, 2 and so on")
+        raise InputError("its ids must be 0, 1, 2 and so on")
     extras = {
         "added_tokens": backend.get_added_tokens_decoder(),
         "post_processor": backend.post_processor,
@@ -190,7 +224,7 @@ def _check_ids(backend: Backend) -> None:
     }
     for name, extra in extras.items():
         if extra:
-            raise InputError(f"not a vocabulary of transduce: it must have no {name}")
+            raise InputError(f"it must have no {name}")
 
 
 def _untrained(kind: Kind, vocab_size: int) -> tuple[Backend, Any]:

@@ -95,9 +95,8 @@ def fit(setup: Setup) -> str | None:
                 if is_due or run.progress.step % REPORT_STEPS == 0:
                     run.report_steps()
                     run.rollback_if_diverged()
-                if save or stop or is_due:
-                    run.save()
-                if is_due and run.is_sound() and not stop:  # if stopped, the next session scores
+                is_saved = (save or stop or is_due) and run.save()
+                if is_due and is_saved and not stop:  # if stopped, the next session scores
                     run.score()
                 if stop or run.is_interrupted:
                     return None

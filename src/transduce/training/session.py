@@ -96,6 +96,8 @@ class TrainingSession:
         self._saved_at = self._began = time.monotonic()
         self._seconds_before = 0.0
         self._skipped_batches: list[str] = []
+        self._has_new_weights = True  # since the last checkpoint was written or restored
+        self._skipped_since_taken = 0  # steps, whether or not it rolled back meanwhile
         self._schedule = ScoreSchedule(setup.config)
         self.is_interrupted = False  # while it was scoring
 
@@ -217,6 +219,8 @@ class TrainingSession:
             skipped=self.progress.skipped + len(lost),
             skipped_in_a_row=_skipped_at_end(skips, self.progress.skipped_in_a_row),
         )
+        self._has_new_weights |= len(lost) < count
+        self._skipped_since_taken = _skipped_at_end(skips, self._skipped_since_taken)
         taken = max(1, count - len(lost))
         kept = [i for i, skipped in enumerate(skips) if not skipped]
         self._setup.tell(
@@ -259,26 +263,23 @@ class TrainingSession:
         to = self._saved.step if self._saved else 0
         self._setup.tell(RolledBack(self.progress.step, to=to, batches=batches))
 
-    def is_sound(self) -> bool:
-        """Whether the last step was taken; if it was skipped, the weights may be damaged.
+    def save(self) -> bool:
+        """Write a checkpoint, unless the weights are no new ones or may be damaged.
 
-        At the end of a run they are kept all the same: they are scored, and the best are chosen.
+        Returns whether this step has one.
         """
-        return self.progress.skipped_in_a_row == 0 or self.ending() is not None
-
-    def save(self) -> None:
-        """Write a checkpoint, unless this step has one or its weights may be damaged."""
         self._saved_at = time.monotonic()
         self.report_steps()
-        if not self.is_sound():
-            return
+        if not self._is_sound():
+            return False
         if self.is_due():
             self.progress = replace(self.progress, rollbacks=0)
         setup, model = self._setup, self._setup.model
+        self._has_new_weights = False
         if not setup.processes.is_first or (
             self._saved is not None and self._saved.step == self.progress.step
         ):
-            return
+            return True
         guard = tuple(self.train_step.guard.state())
         self._saved = setup.checkpoints.save(
             replace(self.progress, guard=guard, max_tokens=self.train_step.max_tokens),
@@ -290,6 +291,32 @@ class TrainingSession:
         setup.tell(Saved(self.progress.step, str(self._saved.folder)))
         self._saved_at = time.monotonic()
         self._unreported = _Unreported()
+        return True
+
+    def _is_sound(self) -> bool:
+        """Whether the weights are worth a checkpoint: new, of a step that was taken, and finite.
+
+        At the end of a run, those before skipped steps are kept all the same: they are scored, and
+        the best are chosen. But a run that has come to nothing does not end well.
+        """
+        is_finite = all(bool(p.isfinite().all()) for p in self._setup.model.parameters())
+        if self.ending() is None:
+            return is_finite and self._has_new_weights and self.progress.skipped_in_a_row == 0
+        at = self.progress
+        if at.step and at.skipped >= at.step:
+            raise TransduceError(
+                f"no weights were learned: none of {counted(at.step, 'step')} could be taken, "
+                "because the loss was not finite; lower training.learning_rate or set "
+                "training.clip_norm=1"
+            )
+        if not is_finite or self._skipped_since_taken >= MAX_SKIPPED_IN_A_ROW:
+            skipped = f"the last {self._skipped_since_taken:,} steps up to the end were skipped"
+            raise TransduceError(
+                f"training diverged: {skipped if is_finite else 'the weights are not finite'} (now "
+                f"at step {at.step:,}); the checkpoints before are intact: lower "
+                "training.learning_rate or set training.clip_norm=1"
+            )
+        return True
 
     def score(self) -> None:
         """Score the development set, and add the scores to the checkpoint of this step."""
@@ -350,6 +377,7 @@ class TrainingSession:
                 read.append(self._saved.moving_average() or {})
             for tensors, values in zip(held, read, strict=True):
                 overwrite(tensors, values)
+        self._has_new_weights = False
         everything = [tensor for group in held for tensor in group.values()]
         self._setup.processes.copy_from_first(everything)
         guard = self._saved.progress.guard if self._saved else None

@@ -21,15 +21,21 @@ from torch import Tensor
 
 from transduce.errors import InputError
 from transduce.export.ctranslate2 import (
-    check_vocabulary,
     entries_of,
     is_exported,
     library,
     refusal,
     write_ctranslate2,
 )
+from transduce.export.ctranslate2_check import check_exported
 from transduce.models.base import Seq2Seq
-from transduce.models.folder import load_model, load_settings, load_tokenizer, read_model
+from transduce.models.folder import (
+    load_model,
+    load_settings,
+    load_tokenizer,
+    read_model,
+    warn_if_edited,
+)
 from transduce.models.model_files import ModelFiles
 from transduce.search.hypothesis import Hypothesis
 from transduce.tasks.base import Task
@@ -77,6 +83,8 @@ class CTranslate2Engine(Engine):
             if not has_torch_weights:
                 config = load_settings(folder)
                 tokenizer = load_tokenizer(folder, config)
+                warn_if_edited(folder)
+                check_exported(folder, config.model, tokenizer)
                 converted, compute_type = folder, "default"
                 if precision != "float32":
                     compute_type = COMPUTE_TYPES[precision]
@@ -91,7 +99,6 @@ class CTranslate2Engine(Engine):
                 compute_type = COMPUTE_TYPES[precision]
                 write_ctranslate2(loaded, converted)
                 del loaded
-            check_vocabulary(converted, tokenizer)
             translator = _opened(converted, device, compute_type)
         return cls(device, config.model.max_length, task, folder, files, tokenizer, translator)
 
@@ -283,5 +290,5 @@ def _opened(folder: Path, device: torch.device, compute_type: str) -> Any:
             compute_type=compute_type,
             intra_threads=torch.get_num_threads(),
         )
-    except (RuntimeError, ValueError) as fault:
+    except (RuntimeError, ValueError, LookupError, MemoryError) as fault:
         raise InputError(f"CTranslate2 cannot load {folder}: {fault}") from fault

@@ -7,7 +7,7 @@ from typing import Literal
 import torch
 
 from transduce.errors import InputError
-from transduce.hardware.allocator import reuse_freed_blocks
+from transduce.hardware.allocator import bound_compiled_products, reuse_freed_blocks
 from transduce.models.base import Seq2Seq
 from transduce.nn.packed_weights import can_pack, pack
 from transduce.nn.weight_norm import fold_weight_norm
@@ -28,6 +28,7 @@ def prepare_for_inference(model: Seq2Seq, *, precision: Precision) -> Seq2Seq:
     is_on_cpu = model.projection.device.type == "cpu"
     if is_on_cpu:
         reuse_freed_blocks()
+        bound_compiled_products()
     if precision == "float32" and is_on_cpu and model.abilities.packed_weights and can_pack():
         pack(model)
     return model

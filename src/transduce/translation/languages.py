@@ -39,10 +39,16 @@ def _languages(config: Config) -> tuple[str | None, str | None]:
     data = config.data
     if data.tgt:
         return _language(data.src), _language(data.tgt)
-    fields = [name.rpartition(".")[2].strip().replace("_", "-") for name in data.fields.split(",")]
-    if len(fields) == 2 and all(name.partition("-")[0] in NAMES for name in fields):
-        return fields[0], fields[1]
-    return None, None
+    fields = [_language_of_field(name) for name in data.fields.split(",")]
+    return (fields[0], fields[1]) if len(fields) == 2 and all(fields) else (None, None)
+
+
+def _language_of_field(field: str) -> str | None:
+    """Return the language code that a field is named after, as `en`, `pt_BR` or `English` are."""
+    name = field.rpartition(".")[2].strip().replace("_", "-")
+    if name.partition("-")[0] in NAMES:
+        return name
+    return CODES.get(name.casefold())
 
 
 def _language(names: tuple[str, ...]) -> str | None:
@@ -81,3 +87,5 @@ af Afrikaans|am Amharic|ar Arabic|az Azerbaijani|be Belarusian|bg Bulgarian|bn B
 |vi Vietnamese|wo Wolof|xh Xhosa|yi Yiddish|yo Yoruba|zh Chinese|zu Zulu
 """.replace("\n", "").split("|")
 )
+
+CODES = {name.casefold(): code for code, name in NAMES.items()}

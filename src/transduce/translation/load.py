@@ -1,6 +1,5 @@
 """Model folders loaded for translation."""
 
-import json
 from collections.abc import Sequence
 from os import PathLike
 from pathlib import Path
@@ -52,8 +51,13 @@ def load(
     if _chosen_engine(engine, folders, chosen) == "ctranslate2":
         return _load_ctranslate2(folders, chosen, precision)
     loaded = [load_model(folder, device=chosen) for folder in folders]
-    for folder in folders[1:]:
-        _check_same_vocabulary(folders[0], folder)
+    for folder, one in zip(folders[1:], loaded[1:], strict=True):
+        if one.tokenizer.to_json() != loaded[0].tokenizer.to_json():
+            files = [settings_folder(place) / TOKENIZER for place in (folder, folders[0])]
+            raise InputError(
+                f"{files[0]} differs from {files[1]}: the models of an ensemble must "
+                "share one vocabulary"
+            )
     tasks = {one.config.data.task for one in loaded}
     if len(tasks) > 1:
         raise InputError(f"the models of an ensemble have one task, not {', '.join(sorted(tasks))}")
@@ -117,13 +121,3 @@ def _files_of_engine(engine: CTranslate2Engine) -> Sequence[Path]:
     if engine.files is not None:
         return engine.files.paths
     return [path for path in sorted(engine.folder.iterdir()) if path.is_file()]
-
-
-def _check_same_vocabulary(one: Path, other: Path) -> None:
-    files = [settings_folder(folder) / TOKENIZER for folder in (one, other)]
-    entries = [json.loads(file.read_text(encoding="utf-8")) for file in files]
-    if entries[0] != entries[1]:
-        raise InputError(
-            f"{files[1]} differs from {files[0]}: the models of an ensemble must "
-            "share one vocabulary"
-        )

@@ -1,7 +1,8 @@
 """Text in, text out: the command, the Python API and the server all translate with this.
 
 Lines are read in windows, so input of any size takes bounded memory. Within a window, sentences of
-similar length are translated together; a sentence gets the same translation alone and in any batch.
+similar length are translated together; a sentence gets the same translation alone and in any batch,
+unless two candidates have the same score but for rounding.
 """
 
 from collections.abc import Iterable, Iterator, Sequence

@@ -1,7 +1,10 @@
 """What does not depend on the machine: operations, and how many must follow one another."""
 
-from collections.abc import Iterable, Sequence
-from contextlib import AbstractContextManager
+import os
+import sys
+import warnings
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import torch
@@ -101,15 +104,33 @@ def kernel_times(layer: nn.Module, x: Tensor) -> list[tuple[float, float]]:
 
     layer(x).sum().backward()  # so that what is done once is done
     torch.cuda.synchronize(x.device)
-    with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
-        outputs = layer(x)
-        outputs.backward(torch.ones_like(outputs))
-        torch.cuda.synchronize(x.device)
-    return [
-        (event.time_range.start, event.time_range.end)
-        for event in profiler.events()
-        if event.device_type.name == "CUDA" and not event.name.startswith(("Memcpy", "Memset"))
-    ]
+    with without_profiler_messages():
+        with profile(activities=[ProfilerActivity.CPU, ProfilerActivity.CUDA]) as profiler:
+            outputs = layer(x)
+            outputs.backward(torch.ones_like(outputs))
+            torch.cuda.synchronize(x.device)
+        return [
+            (event.time_range.start, event.time_range.end)
+            for event in profiler.events()
+            if event.device_type.name == "CUDA" and not event.name.startswith(("Memcpy", "Memset"))
+        ]
+
+
+@contextmanager
+def without_profiler_messages() -> Iterator[None]:
+    """Drop what torch's profiler warns of and writes to standard error, whatever the log level."""
+    if sys.stderr is not None:
+        sys.stderr.flush()
+    kept, nowhere = os.dup(2), os.open(os.devnull, os.O_WRONLY)
+    try:
+        os.dup2(nowhere, 2)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            yield
+    finally:
+        os.dup2(kept, 2)
+        os.close(kept)
+        os.close(nowhere)
 
 
 def _without_fused_attention() -> AbstractContextManager[None]:

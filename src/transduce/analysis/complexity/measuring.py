@@ -6,6 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from transduce.analysis.complexity.counting import without_profiler_messages
 from transduce.analysis.complexity.layers import LayerKind, LayerShape, drawn
 from transduce.analysis.complexity.records import LayerCost
 
@@ -90,7 +91,8 @@ def _host_memory(layer: nn.Module, x: Tensor, gradient: Tensor) -> tuple[int, in
 
 def _allocated(work: Callable[[], None]) -> tuple[int, int]:
     """Return how many bytes more are allocated after some work, and how many at most during it."""
-    with torch.autograd.profiler.profile(profile_memory=True) as profiler:
+    profiling = torch.autograd.profiler.profile(profile_memory=True)
+    with without_profiler_messages(), profiling as profiler:
         work()
     assert profiler.kineto_results is not None
     changes = [

@@ -2,6 +2,7 @@
 
 import os
 from pathlib import Path
+from textwrap import wrap
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -32,7 +33,7 @@ SecondsOption = Annotated[
 ]
 FromOption = Annotated[
     Path | None,
-    typer.Option("--from", metavar="FILE", help="Show what --json wrote, and measure nothing."),
+    typer.Option("--from", metavar="FILE", help="Show what --json wrote: its sizes, its device."),
 ]
 OutOption = Annotated[
     Path | None, typer.Option(metavar="FILE", help="Draw a picture: .png, .svg or .pdf.")
@@ -43,6 +44,7 @@ JsonOption = Annotated[
 PrecisionOption = Annotated[
     str, typer.Option(help="float32 or bf16; auto: bf16 on a GPU, float32 elsewhere.")
 ]
+LAYER_WIDTH = 14
 
 
 def complexity(
@@ -65,6 +67,7 @@ def complexity(
     """
     from transduce.analysis.complexity.options import grid_options
     from transduce.analysis.pictures import check_picture
+    from transduce.cli.terminal.text_output import check_new_file
     from transduce.errors import InputError
 
     if measured_before is not None and (n or d or everything or seconds):
@@ -81,6 +84,7 @@ def complexity(
     )
     if out is not None:
         check_picture(out)
+    check_new_file(as_json, option="--json", ours=b'{\n "measured_on": ')
     # Without this, torch's profiler prints when it starts and stops. It is read with torch.
     os.environ.setdefault("KINETO_LOG_LEVEL", "99")  # noqa: TID251
     from transduce.analysis.complexity.records import read_measurements, write_measurements
@@ -117,14 +121,14 @@ def _table(rows: "list[ComplexityRow]", path_n: int | None) -> "Table":
     from rich.table import Table
 
     table = Table(box=SIMPLE_HEAD, show_edge=False, padding=0)
-    table.add_column("\nlayer", width=14)
+    table.add_column("\nlayer", width=LAYER_WIDTH)
     costs = ("cost\npaper", "\ncount", "\ntime", "\nmemory")
     paths = ("path\npaper", f"path\nn={path_n:,}" if path_n else "path\nfound")
     for heading in (*costs, "seq.\npaper", "seq.\nfound", *paths):
         table.add_column(heading, no_wrap=True)
     for row in rows:
         table.add_row(
-            row.layer,
+            _wrapped(row.layer),
             row.paper_operations,
             *(exponents.replace(" ", "\n") for exponents in (row.count, row.time, row.memory)),
             row.paper_sequential,
@@ -133,3 +137,9 @@ def _table(rows: "list[ComplexityRow]", path_n: int | None) -> "Table":
             row.path,
         )
     return table
+
+
+def _wrapped(name: str) -> str:
+    """Wrap the name of a layer; a part of the layer above it is indented, on all lines."""
+    indent = " " * (len(name) - len(name.lstrip()))
+    return "\n".join(wrap(name, LAYER_WIDTH, subsequent_indent=indent))

@@ -21,7 +21,7 @@ def check_corpus(
     ],
     tgt: Annotated[
         Path | None,
-        typer.Argument(metavar="[TGT]", help="Target text, line by line the translation of SRC."),
+        typer.Argument(metavar="TGT", help="Target text, line by line the translation of SRC."),
     ] = None,
     fields: FieldsOption = "src,tgt",
     held_out: Annotated[

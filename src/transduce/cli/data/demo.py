@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from transduce.cli.data.text_files import check_folder, write_sides
 from transduce.errors import counted
 
 if TYPE_CHECKING:
@@ -25,21 +26,20 @@ def write_demo(
     typer.echo(f"in {to}: train.en, train.de, dev.en, dev.de, test.en, test.de")
 
 
+def has_text(folder: Path) -> bool:
+    """Whether all files of the corpus are there."""
+    names = (f"{part}.{side}" for part in ("train", "dev", "test") for side in ("en", "de"))
+    return all((folder / name).exists() for name in names)
+
+
 def write_text(folder: Path, *, train: int, dev: int, test: int) -> "Sequence[Pair]":
     """Write the corpus to files and print some of it; return the test set."""
-    from transduce.cli.terminal.text_output import text_output
-    from transduce.files.errors import reporting_write_errors
     from transduce.grammar import split
 
-    with reporting_write_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
+    check_folder(folder)
     corpus = split(train=train, dev=dev, test=test)
     parts = {"train": corpus.train, "dev": corpus.dev, "test": corpus.test}
-    for name, pairs in parts.items():
-        for side, language in enumerate(("en", "de")):
-            with text_output(folder / f"{name}.{language}") as write:
-                for pair in pairs:
-                    write(pair[side])
+    write_sides(folder, parts, ("en", "de"))
     for_training = counted(train, "pair")
     typer.echo(f"{for_training} for training, {dev} for development, {test} for testing, such as")
     for pair in corpus.test[:SHOWN]:

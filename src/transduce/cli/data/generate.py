@@ -5,6 +5,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
+from transduce.cli.data.text_files import check_folder, write_sides
+from transduce.errors import InputError
+
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
@@ -39,17 +42,18 @@ def generate_task(
         ),
     ] = None,
     base: Annotated[
-        int, typer.Option(min=2, max=10, help="addition: base of the numbers, 2 to 10.")
-    ] = 10,
+        int | None,
+        typer.Option(min=2, max=10, help="addition: base of the numbers, 2 to 10; by default 10."),
+    ] = None,
     facts: Annotated[
-        int,
+        int | None,
         typer.Option(
             min=1,
             max=2,
-            help="stories: sentences that answer the question. 1: where a person is. 2: where a "
-            "thing is that people take and leave.",
+            help="stories: sentences that answer the question. 1: where a person is. 2, by "
+            "default: where a thing is that people take and leave.",
         ),
-    ] = 2,
+    ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Other seeds give other lines.")] = 1,
 ) -> None:
     """Write a task with one right answer: train, dev and test, as .src and .tgt.
@@ -59,8 +63,12 @@ def generate_task(
     """
     from transduce.grammar.generated.corpus import LENGTHS, GeneratedTask, split_task
 
+    for option, value, of in (("--base", base, "addition"), ("--facts", facts, "stories")):
+        if value is not None and task != of:
+            raise InputError(f"{option} is for {of}: leave it out")
+    check_folder(to)
     shortest, longest = LENGTHS[task] if lengths is None else _range(lengths)
-    chosen = GeneratedTask(task, shortest, longest, base=base, facts=facts)
+    chosen = GeneratedTask(task, shortest, longest, base=base or 10, facts=facts or 2)
     _write(to, chosen, split_task(chosen, train=pairs, dev=DEV, test=TEST, seed=seed))
 
 
@@ -69,21 +77,12 @@ def _range(text: str) -> tuple[int, int]:
     first, _, last = text.partition("-")
     numbers = (first, last or first)
     if not all(number.isascii() and number.isdigit() and len(number) < 5 for number in numbers):
-        raise typer.BadParameter(f"--lengths {text!r}: write two numbers, such as 1-8")
+        raise InputError(f"--lengths {text}: write two numbers, such as 1-8")
     return int(numbers[0]), int(numbers[1])
 
 
 def _write(folder: Path, task: "GeneratedTask", parts: "Mapping[str, Sequence[Pair]]") -> None:
-    from transduce.cli.terminal.text_output import text_output
-    from transduce.files.errors import reporting_write_errors
-
-    with reporting_write_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-    for name, pairs in parts.items():
-        for side, ending in enumerate(("src", "tgt")):
-            with text_output(folder / f"{name}.{ending}") as write:
-                for pair in pairs:
-                    write(pair[side])
+    write_sides(folder, parts, ("src", "tgt"))
     typer.echo(f"{task.name}, lengths {task.shortest} to {task.longest}, such as")
     for pair in parts["test"][:SHOWN]:
         typer.echo(f"  {pair.src}\n  {pair.tgt}")

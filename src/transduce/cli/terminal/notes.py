@@ -32,8 +32,8 @@ class Notes:
             yield
         finally:
             if self._unshown:
-                lines = counted(self._unshown, "more line has a note", "more lines have notes")
-                _write(f"{lines} like these" + ("" if self._jsonl else "; --jsonl writes them all"))
+                notes = counted(self._unshown, "more note")
+                _write(f"{notes} like these" + ("" if self._jsonl else "; --jsonl writes them all"))
 
     def add(self, number: int, translation: "Translation") -> None:
         """Write the note on a line if it is among the first, or if lines are typed."""

@@ -10,6 +10,9 @@ from typer.core import TyperCommand, TyperGroup
 
 from transduce.errors import InputError, did_you_mean
 
+UNCUT = 200
+"""Characters of a command's description in a list of commands: all, on several lines."""
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -25,12 +28,25 @@ class StrictTyper(typer.Typer):
 
 
 class _StrictCommand(TyperCommand):
+    def get_short_help_str(self, limit: int = 45) -> str:
+        return super().get_short_help_str(max(limit, UNCUT))
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        for parameter in self.get_params(ctx):
+            if parameter.param_type_name == "argument" and parameter.nargs != 1:
+                several: Any = parameter
+                several.display_type_rich = lambda **_ctx: "..."  # not <list[Path]>
+        super().format_options(ctx, formatter)
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         _refuse_repetition(self, ctx, args)
         return super().parse_args(ctx, args)
 
 
 class _StrictGroup(TyperGroup):
+    def get_short_help_str(self, limit: int = 45) -> str:
+        return super().get_short_help_str(max(limit, UNCUT))
+
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         _refuse_repetition(self, ctx, args)
         return super().parse_args(ctx, args)
@@ -65,6 +81,8 @@ def explain(mistake: typer.TyperException) -> str:
         from transduce.config.rules import broken_rule
 
         [first, *_] = errors(include_url=False)
+        if choices := re.search(r"is not one of (.*)\.$", first["msg"]):
+            return f"{_name(mistake)} {_choose(str(first['input']), choices[1])}"
         return f"{_name(mistake)} {first['input']}: {broken_rule(first)}"
     option = getattr(mistake, "option_name", None)
     if hasattr(mistake, "possibilities"):
@@ -72,6 +90,12 @@ def explain(mistake: typer.TyperException) -> str:
             _see_help(mistake)
         )
     return _in_our_words(" ".join(mistake.format_message().split()), mistake)
+
+
+def _choose(found: str, choices: str) -> str:
+    """Say which texts are allowed, given them in quotes."""
+    known = re.findall(r"'(.*?)'", choices)
+    return f"{found}: must be {', '.join(known[:-1])} or {known[-1]}{did_you_mean(found, known)}"
 
 
 def _in_our_words(message: str, mistake: typer.TyperException) -> str:

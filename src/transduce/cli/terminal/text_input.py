@@ -20,8 +20,9 @@ from transduce.data.corpus import (
 )
 from transduce.data.formats.broken import how_to_convert_stream
 from transduce.data.formats.lines import MAX_LINE_BYTES
-from transduce.errors import InputError
+from transduce.errors import InputError, counted
 from transduce.files.errors import reporting_read_errors
+from transduce.files.unchanged import ChangedFileError
 
 LINE_BY_LINE = ("text", "jsonl")
 """Formats whose records are lines."""
@@ -49,6 +50,7 @@ class TextInput:
         for path in self._files:
             check_fields(path, fields, side="src", among=self._files, source_only=True)
         self._starts: list[int] = []  # of each file, the number of its first line
+        self._counts: dict[int, int] = {}  # of each file, how many lines it had
 
     @property
     def can_be_read_twice(self) -> bool:
@@ -69,16 +71,27 @@ class TextInput:
     def __iter__(self) -> Iterator[str]:
         self._starts = []
         number = 0
-        for path in self._files:
+        for file, path in enumerate(self._files):
             self._starts.append(number)
-            for line in self._lines(path):
-                number += 1
-                yield line
+            try:
+                for line in self._lines(path):
+                    number += 1
+                    yield line
+            except ChangedFileError as changed:
+                raise self._changed(file, number - self._starts[-1]) from changed
+            self._counts.setdefault(file, number - self._starts[-1])
 
     def _lines(self, path: Path) -> Iterator[str]:
         if path != STANDARD_INPUT:
             return read_side(path, "src", fields=self.fields, source_only=True)
         return read_stream(_standard_input(), "standard input")
+
+    def _changed(self, file: int, found: int) -> InputError:
+        return InputError(
+            f"{self._files[file]} was changed while it was translated: it had "
+            f"{counted(self._counts.get(file, 0), 'line')} and now has {found:,}; run the command "
+            "again once it stays the same"
+        )
 
     def location(self, number: int) -> str:
         """Return file and line of a line that was read, numbered from 0 over all files."""

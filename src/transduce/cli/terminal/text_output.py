@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
 from transduce.errors import InputError
-from transduce.files.atomic import atomic_file
-from transduce.files.errors import reporting_write_errors
+from transduce.files.atomic import exclusive_file
+from transduce.files.errors import reporting_read_errors, reporting_write_errors
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -26,6 +26,17 @@ def text_output(path: Path | None) -> Iterator[Write]:
         return
     with reporting_write_errors(path), _opened(path) as stream:
         yield lambda line: _write(stream, line)
+
+
+def check_new_file(path: Path | None, *, option: str = "--out", ours: bytes | None = None) -> None:
+    """Raise if a file would be replaced, unless it is empty or begins as our earlier one did."""
+    if path is None or not path.is_file() or path.stat().st_size == 0:
+        return
+    if ours is not None:
+        with reporting_read_errors(path), path.open("rb") as stream:
+            if stream.read(len(ours)) == ours:
+                return
+    raise InputError(f"{path} exists already: choose another {option}, or remove it")
 
 
 def drop_unwritable_output() -> None:
@@ -63,7 +74,7 @@ def _opened(path: Path) -> Iterator[BinaryIO]:
             yield stream
         return
     # A link stays: the file that it points to is replaced.
-    with atomic_file(path.resolve()) as making, making.open("wb") as stream:
+    with exclusive_file(path.resolve()) as making, making.open("wb") as stream:
         yield stream
 
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, Protocol, Self
 
 from transduce.errors import counted
 from transduce.training.run.events import (
@@ -39,6 +39,13 @@ _FIRST_WORK_S = (5, 15)  # work that takes less time than this needs no line of 
 _SAVED_SHOWN_S = 5
 
 
+class Drawn(Protocol):
+    """A state that can be drawn below the lasting lines."""
+
+    def draw(self) -> "RenderableType":
+        """Draw it as it is now."""
+
+
 class Display:
     """Shows events: lasting lines above, and below them the current state of the run."""
 
@@ -60,7 +67,7 @@ class Display:
         self._every_s, self._clock = every_s, clock
         # Colours may be forced for a file, but a live line makes no sense in one.
         self.moves = self._console.is_interactive and self._console.file.isatty()
-        self._bottom: _Training | _Phase | None = None
+        self._bottom: Drawn | None = None
         self._live = Live(
             console=self._console,
             get_renderable=self._draw_bottom,
@@ -69,10 +76,11 @@ class Display:
             redirect_stderr=not self._captures,
         )
         self._training = _Training(clock)
-        self._rhythm = _Rhythm(every_s, clock)
+        self._rhythm = Rhythm(every_s, clock)
         self._unshown: Stepped | None = None
         self._signature = ""
         self._work_rhythm = self._rhythm
+        self._work_is_shown = False
 
     def _own_console(self) -> "Console":
         """Return a console on a copy of standard error, which stays when that is captured."""
@@ -109,6 +117,11 @@ class Display:
             self._live.stop()
             self.show_last_step()
 
+    @property
+    def height(self) -> int:
+        """The lines of the terminal."""
+        return self._console.height
+
     def say(self, text: str, *, style: str = "", wraps: bool = True) -> None:
         """Write a lasting line; its style is used only on a terminal.
 
@@ -124,10 +137,10 @@ class Display:
     def phase(self, name: str) -> Iterator[Progress]:
         """Show a piece of work by its name; yields a function to report its progress with."""
         before, phase = self._bottom, _Phase(name, self._clock)
-        self._show_below(phase)
+        self.show_below(phase)
         if not self.moves:
             self.say(name)
-        rhythm = _Rhythm(self._every_s, self._clock)
+        rhythm = Rhythm(self._every_s, self._clock)
 
         def progress(done: int, total: int) -> None:
             phase.done, phase.total = done, total
@@ -137,19 +150,23 @@ class Display:
         try:
             yield progress
         finally:
-            self._show_below(before)
+            self.show_below(before)
         self.say(f"{name}: {phase.outcome()}")
 
     def show_work(self, name: str, done: int, total: int, *, is_over: bool) -> None:
         """Show what is done between steps: `done` of `total` sentences, 0 where unknown."""
         if not self._training.is_at_work(name):
-            self._work_rhythm = _Rhythm(self._every_s, self._clock, first=_FIRST_WORK_S)
+            self._work_rhythm = Rhythm(self._every_s, self._clock, first=_FIRST_WORK_S)
+            self._work_is_shown = False
         work = self._training.set_work(name, done, total)
         if is_over:
             self._training.end_work()
         if self._live.is_started:
             self._live.refresh()
+        elif is_over and self._work_is_shown:
+            self.say(f"{name}: done in {duration(self._clock() - work.began)}")
         elif not is_over and self._work_rhythm.is_due():
+            self._work_is_shown = True
             self.say(f"{name}: {work.state()}" if total else name)
 
     def show_last_step(self) -> None:
@@ -163,8 +180,8 @@ class Display:
         self._training.note(event)
         match event:
             case Started():
-                self._show_below(self._training)
-                self._rhythm = _Rhythm(self._every_s, self._clock)
+                self.show_below(self._training)
+                self._rhythm = Rhythm(self._every_s, self._clock)
             case Stepped():
                 self._show_step(event)
             case Scored(metric=str(name), signature=signature) if signature != self._signature:
@@ -172,7 +189,7 @@ class Display:
                 self.say(f"{name}: {signature}")
             case Finished():
                 self.show_last_step()
-                self._show_below(None)
+                self.show_below(None)
         if not (self.moves and isinstance(event, Saved)):
             for line in lines(event):
                 self.say(line, style=_style(event))
@@ -182,7 +199,8 @@ class Display:
         if not self.moves and self._rhythm.is_due():
             self.show_last_step()
 
-    def _show_below(self, bottom: "_Training | _Phase | None") -> None:
+    def show_below(self, bottom: "Drawn | None") -> None:
+        """Show the current state below the lasting lines, on a terminal."""
         self._bottom = bottom
         if self._live.is_started:
             self._live.refresh()
@@ -263,18 +281,20 @@ def perplexity(value: float) -> str:
     return f"{value:,.2f}" if value < 1e6 else f"{value:.2e}"
 
 
-class _Rhythm:
+class Rhythm:
     """Decides when the next plain line is due: soon at first, then at even intervals."""
 
     def __init__(
         self, every_s: float, clock: Clock, *, first: tuple[int, ...] = _FIRST_LINES_S
     ) -> None:
+        """A line is due at the `first` seconds, and then each `every_s` seconds."""
         early = (moment for moment in first if moment < every_s)
         self._moments = itertools.chain(early, itertools.count(every_s, every_s))
         self._clock, self._began = clock, clock()
         self._next = next(self._moments)
 
     def is_due(self) -> bool:
+        """Whether a line is due; asked again, the next one is not yet."""
         elapsed = self._clock() - self._began
         due = self._next <= elapsed
         while self._next <= elapsed:
@@ -363,7 +383,7 @@ class _Training:
     def line(self, event: Stepped) -> str:
         """Format a step as one plain line of about 80 characters at most."""
         share = f"{event.share_done:4.0%}  " if event.share_done else ""
-        return f"{share}{self._elapsed()}  {_numbers(event)} tok/s"
+        return f"{share}{duration(event.seconds)}  {_numbers(event)} tok/s"
 
     def draw(self) -> "RenderableType":
         from rich.console import Group

@@ -112,19 +112,17 @@ class Watch:
         from transduce.cli.terminal.next_commands import model_commands
         from transduce.cli.terminal.samples import choose
 
-        if self._display is None or outcome.reason is None or not outcome.made_steps:
+        if self._display is None or outcome.reason is None:
             return
-        example, src, ref = "A sentence to translate.", "test.src", "test.ref"
+        if not outcome.made_steps:
+            self._display.say("To train longer, give a larger --minutes, --epochs or --steps.")
+            return
+        example = "A sentence to translate."
         if self._translated is not None:
             pairs = self._translated.pairs
             example = pairs[choose(pairs)[0]].src
-        if self._config is not None and self._config.data.tgt:
-            endings = (
-                Path(side[0]).suffix for side in (self._config.data.src, self._config.data.tgt)
-            )
-            src, ref = (f"test{ending}" for ending in endings)
         self._display.say("Next: translate, score it on a test set of your own, serve it")
-        for line in model_commands(outcome.folder, example=example, src=src, ref=ref):
+        for line in model_commands(outcome.folder, self._config, example=example):
             self._display.say(f"  {line}", wraps=False)
 
     def __call__(self, event: "AnyEvent") -> None:
@@ -171,7 +169,7 @@ class Watch:
         if event.planned is not None:
             self._speed_check = SpeedCheck(event.planned)
         data = describe_data(event.data, event.config.data.subwords) if event.data else []
-        for line in (*data, *event.notes, *_summary(event.config)):
+        for line in (*data, *event.notes, *_summary(event.config, event.data)):
             self._display.say(line)
         if tensorboard.available():
             points = tensorboard.EventFiles(event.folder / EVENTS, event.step)
@@ -208,14 +206,21 @@ class Watch:
                 raise KeyboardInterrupt
             self.caught = number
 
-        wanted = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-        caught = [number for number in wanted if signal.getsignal(number) != signal.SIG_IGN]
-        before = {number: signal.signal(number, catch) for number in caught}
-        try:
+        with catching_signals(catch):
             yield
-        finally:
-            for number, handler in before.items():
-                signal.signal(number, handler)
+
+
+@contextmanager
+def catching_signals(catch: "Callable[[int, FrameType | None], None]") -> Iterator[None]:
+    """Catch Ctrl-C, SIGTERM and a closed terminal, unless they were ignored from the start."""
+    wanted = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+    caught = [number for number in wanted if signal.getsignal(number) != signal.SIG_IGN]
+    before = {number: signal.signal(number, catch) for number in caught}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
 
 
 def describe_data(data: "DataSummary", subwords: str) -> "Iterator[str]":
@@ -244,7 +249,7 @@ def describe_data(data: "DataSummary", subwords: str) -> "Iterator[str]":
     yield f"vocabulary: {entries}, not the {requested:,} requested: {reason}"
 
 
-def _summary(config: "Config") -> "Iterator[str]":
+def _summary(config: "Config", data: "DataSummary | None") -> "Iterator[str]":
     """Describe the run in a few lines."""
     from transduce.config.schema import NO_LIMIT
 
@@ -263,21 +268,31 @@ def _summary(config: "Config") -> "Iterator[str]":
     ends += [counted(t.minutes, "minute")] if t.minutes else []
     ends += [f"{counted(t.patience, 'score')} without improvement"] if t.patience else []
     yield f"ends after {' or '.join(ends)}"
-    yield _scoring(config)
+    yield _scoring(config, min(r.score_sentences, data.dev if data else r.score_sentences))
 
 
-def _scoring(config: "Config") -> str:
-    """Say when a run is scored, and what its scores decide."""
-    r, interval = config.run, config.run.checkpoint_steps
-    has_early = r.first_score_steps is not None and r.first_score_steps < interval
-    early = f"first after {counted(r.first_score_steps or 0, 'step')}, then " if has_early else ""
-    is_limited = config.training.minutes is not None and r.scoring_share < 1
-    share = f", at most {r.scoring_share:.0%} of the time" if is_limited else ""
-    every = "every step" if interval == 1 else f"every {interval:,} steps"
-    if r.score_sentences == 0:
+def _scoring(config: "Config", sentences: int) -> str:
+    """Say when a run is scored, on how many sentences, and what its scores decide."""
+    r = config.run
+    if sentences == 0:
         chosen = "nothing is translated, the dev loss decides which weights are kept"
     else:
         by = "their score" if r.choose_by == "metric" else "the dev loss"
-        sentences = counted(r.score_sentences, "sentence is", "sentences are")
-        chosen = f"{sentences} translated, {by} decides which weights are kept"
-    return f"scores: {early}{every}{share}; {chosen}"
+        many = counted(sentences, "sentence is", "sentences are")
+        chosen = f"{many} translated, {by} decides which weights are kept"
+    return f"scores: {_moments(config)}at the end; {chosen}"
+
+
+def _moments(config: "Config") -> str:
+    """Say when a run is scored before its end."""
+    r, interval = config.run, config.run.checkpoint_steps
+    first = min(r.first_score_steps or interval, interval)
+    if first >= config.training.steps:
+        return ""
+    every = "every step" if interval == 1 else f"every {interval:,} steps"
+    if first < interval:
+        many = counted(first, "step")
+        every = f"first after {many}, then at doubling distances up to every {interval:,} steps"
+    is_limited = config.training.minutes is not None and r.scoring_share < 1
+    share = f" while scores take at most {r.scoring_share:.0%} of the time" if is_limited else ""
+    return f"{every}{share}, and "

@@ -40,13 +40,21 @@ def _object(line: str, place: str) -> dict[str, Any]:
         entry = json.loads(line)
     except (ValueError, RecursionError) as malformed:
         raise InputError(
-            f"{place}: not JSON: {malformed}: {beginning(line)}; every line must be one object"
+            f"{place}: not JSON: {_reason(malformed)}: {beginning(line)}; every line must be one "
+            "object"
         ) from malformed
     if not isinstance(entry, dict):
         raise InputError(
             f"{place}: not an object with fields: {beginning(line)}; every line must be one"
         )
     return entry
+
+
+def _reason(malformed: ValueError | RecursionError) -> str:
+    """Say what is wrong, and where in the line: for the parser, each is the first."""
+    if isinstance(malformed, json.JSONDecodeError):
+        return f"{malformed.msg} at column {malformed.colno:,}"
+    return str(malformed)
 
 
 def _text(entry: dict[str, Any], name: str, place: str, wanted: str) -> str:

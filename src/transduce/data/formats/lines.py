@@ -9,13 +9,16 @@ import gzip
 import lzma
 import zlib
 from collections.abc import Iterator
+from contextlib import AbstractContextManager, nullcontext
 from importlib import import_module
 from io import BufferedIOBase
 from pathlib import Path
+from typing import IO, BinaryIO
 
 from transduce.data.formats.broken import how_to_convert
 from transduce.errors import InputError, how_to_install
 from transduce.files.errors import reporting_read_errors
+from transduce.files.unchanged import opened_unchanged
 
 BLOCK_BYTES = 1 << 20
 MAX_LINE_BYTES = 1 << 24
@@ -46,7 +49,7 @@ def read_blocks(path: Path) -> Iterator[bytes]:
     """Stream the content of a plain or compressed file, about a megabyte at a time."""
     with reporting_read_errors(path):
         try:
-            with _opened(path) as stream:
+            with opened_unchanged(path) as file, _decompressed(path, file) as stream:
                 while block := stream.read(BLOCK_BYTES):
                     yield block
         except (EOFError, zlib.error, lzma.LZMAError, gzip.BadGzipFile) as damaged:
@@ -68,30 +71,30 @@ def _whole_lines(path: Path) -> Iterator[bytes]:
         yield rest
 
 
-def _opened(path: Path) -> BufferedIOBase:
+def _decompressed(path: Path, file: BinaryIO) -> AbstractContextManager[IO[bytes] | BufferedIOBase]:
     match path.suffix.lower():
         case ".gz":
-            return gzip.open(path)
+            return gzip.GzipFile(fileobj=file)
         case ".xz":
-            return lzma.open(path)
+            return lzma.LZMAFile(file)
         case ".bz2":
-            return bz2.open(path)
+            return bz2.BZ2File(file)
         case ".zst":
-            return _ZstandardFile(path)
+            return _ZstandardFile(path, file)
         case _:
-            return path.open("rb")
+            return nullcontext(file)
 
 
 class _ZstandardFile(BufferedIOBase):
     """Reads a .zst file; the library's own reader does not notice if one is truncated."""
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path, packed: BinaryIO) -> None:
         try:
             self._library = import_module("zstandard")
         except ImportError:
             install = how_to_install("zstd")
             raise InputError(f"{path}: reading .zst needs zstandard: {install}") from None
-        self._packed = path.open("rb")
+        self._packed = packed
         self._frame = self._library.ZstdDecompressor().decompressobj()
         self._ended = True  # between frames
 
@@ -113,11 +116,6 @@ class _ZstandardFile(BufferedIOBase):
                     raise EOFError(str(damaged)) from damaged
                 packed, self._ended = self._frame.unused_data, self._frame.eof
         return text
-
-    def close(self) -> None:
-        """Close the file."""
-        self._packed.close()
-        super().close()
 
 
 def _not_utf_8(path: Path, block: bytes, position: int, lines_before: int) -> InputError:

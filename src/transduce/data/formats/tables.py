@@ -190,10 +190,10 @@ def _not_two(cells: list[str], place: str) -> InputError:
     if len(cells) > 2:
         return _ColumnError(
             f"{place}: {len(cells)} columns",
-            f"instead of two: {_listed(cells)}; choose two by number, such as --fields 1,3, or by "
-            "the names in the first line",
-            f"({_listed(cells)}): choose the source's by number, such as --fields 1, or by its "
-            "name in the first line",
+            f"instead of two: {_listed(cells)}; if this is a header, choose two of these names; "
+            "if it is text, choose two by number, such as --fields 1,3",
+            f"({_listed(cells)}): if this is a header, choose one of these names; if it is text, "
+            "choose the source's by number, such as --fields 1",
         )
     other = next((sign for sign in ("\t", ";", ",") if sign in cells[0]), None)
     found = {"\t": "tabs: is it a .tsv?", ";": "semicolons: write commas", ",": "commas: a .csv?"}

@@ -10,7 +10,8 @@ import re
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import asdict, astuple, dataclass
 from pathlib import Path
 from typing import IO, NoReturn, cast
@@ -18,8 +19,9 @@ from typing import IO, NoReturn, cast
 from transduce.data.public.integrity import CHUNK_BYTES, RejectedFileError, verify
 from transduce.data.public.progress import FileProgress, OnProgress
 from transduce.errors import InputError, counted
-from transduce.files.atomic import commit_file
+from transduce.files.atomic import atomic_file, commit_file
 from transduce.files.errors import reporting_read_errors, reporting_write_errors
+from transduce.files.locks import locked_own_file
 
 
 @dataclass(frozen=True)
@@ -45,19 +47,33 @@ def fetch_file(
 ) -> None:
     """Bring a file from a URL or another folder to `path`, resuming an earlier download."""
     part = path.with_name(path.name + ".part")
-    if isinstance(source, Path):
-        _copy(source, part, report)
-    else:
-        _download(source, part, retries, report)
-    try:
-        verify(part, expected, name=path.name, report=report)
-    except RejectedFileError as damaged:
-        part.unlink()
+    with _locked_part(part, path):
+        if isinstance(source, Path):
+            _copy(source, part, report)
+        else:
+            _download(source, part, retries, report)
+        try:
+            verify(part, expected, name=path.name, report=report)
+        except RejectedFileError as damaged:
+            part.unlink()
+            _delete_version(part)
+            raise RejectedFileError(f"{source}: {damaged}; it was not kept") from damaged
+        with reporting_write_errors(path):
+            commit_file(part, path)
         _delete_version(part)
-        raise RejectedFileError(f"{source}: {damaged}; it was not kept") from damaged
-    with reporting_write_errors(path):
-        commit_file(part, path)
-    _delete_version(part)
+
+
+@contextmanager
+def _locked_part(part: Path, path: Path) -> Iterator[None]:
+    """Let one process at a time write the part of a file; leave none without bytes."""
+    with ExitStack() as stack:
+        with reporting_write_errors(part):
+            stack.enter_context(locked_own_file(part, written=path))
+        try:
+            yield
+        finally:
+            if _read_version(part) == (None, 0) and part.exists() and not part.stat().st_size:
+                part.unlink()
 
 
 def _copy(source: Path, part: Path, report: OnProgress) -> None:
@@ -230,7 +246,8 @@ def _start_part(part: Path, version: _Version) -> None:
     # version.
     with reporting_write_errors(part):
         part.write_bytes(b"")
-        _version_file(part).write_text(json.dumps(asdict(version)), encoding="utf-8")
+        with atomic_file(_version_file(part)) as making:
+            making.write_text(json.dumps(asdict(version)), encoding="utf-8")
 
 
 def _delete_version(part: Path) -> None:

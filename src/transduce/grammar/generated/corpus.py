@@ -8,7 +8,7 @@ from random import Random
 from typing import Literal, get_args
 
 from transduce.data.corpus import Pair
-from transduce.errors import InputError
+from transduce.errors import InputError, counted
 from transduce.grammar.generated.sequences import draw_addition, draw_copy, draw_reversal
 from transduce.grammar.generated.stories import draw_one_fact, draw_two_facts
 
@@ -40,7 +40,12 @@ class GeneratedTask:
 
     def __post_init__(self) -> None:
         least = 2 if self.name == "stories" and self.facts == 2 else 1
-        if not least <= self.shortest <= self.longest:
+        if self.shortest > self.longest:
+            raise InputError(
+                f"lengths from {self.shortest} to {self.longest}: the first is the shortest, as in "
+                f"{self.longest}-{self.shortest}"
+            )
+        if self.shortest < least:
             raise InputError(
                 f"lengths from {self.shortest} to {self.longest}: give a range that starts at "
                 f"{least} or more"
@@ -65,18 +70,27 @@ class GeneratedTask:
 def split_task(
     task: GeneratedTask, *, train: int, dev: int, test: int, seed: int
 ) -> dict[str, list[Pair]]:
-    """Generate a corpus by its splits; a line is in the same split whatever sizes and seed are."""
+    """Generate a corpus by its splits; a line is in the same split whatever sizes and seed are.
+
+    If there are not that many lines, dev and test are smaller; train has its size.
+    """
     wanted = {"train": train, "dev": dev, "test": test}
     drawn: dict[str, list[Pair]] = {part: [] for part in wanted}
+    found = dict.fromkeys(wanted, 0)
     pairs = _distinct(task, seed, enough=ENOUGH_DRAWS * (train + dev + test))
     while any(len(drawn[part]) < count for part, count in wanted.items()):
         pair = next(pairs, None)
         if pair is None:
-            raise InputError(
-                f"there are no more than {sum(map(len, drawn.values())):,} different lines of "
-                f"{task.name} of these lengths: ask for fewer, or for longer ones"
-            )
+            if len(drawn["train"]) < train or not (drawn["dev"] and drawn["test"]):
+                raise InputError(
+                    f"there are no more than {counted(sum(found.values()), 'different line')} of "
+                    f"{task.name} of these lengths, {found['train']:,} for training, "
+                    f"{found['dev']:,} for development and {found['test']:,} for testing: ask for "
+                    "no more, or for longer ones"
+                )
+            break
         part = _part(pair)
+        found[part] += 1
         if len(drawn[part]) < wanted[part]:
             drawn[part].append(pair)
     return drawn

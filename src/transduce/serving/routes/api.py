@@ -1,15 +1,18 @@
 """Our own API: n-best lists with scores, word alignments, attention, streams of lines."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from functools import partial
 from typing import Annotated, Any
 
 from fastapi import APIRouter, Depends, Request
-from fastapi.responses import StreamingResponse
+from fastapi.responses import Response, StreamingResponse
+from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, ConfigDict, Field
 
 from transduce.analysis.alignment import align
 from transduce.analysis.attention_page import packed_attention
+from transduce.serving.http.json_bodies import parse_json
 from transduce.serving.keys import Keys
 from transduce.serving.languages import name_of
 from transduce.serving.refusal import Refused
@@ -19,6 +22,7 @@ from transduce.translation.options import Options, Translation
 MAX_BEAM = 16
 DEFAULT_BEAM = Options().beam
 Code = Annotated[str, Field(max_length=32)]
+FORM_TYPES = ("application/x-www-form-urlencoded", "multipart/form-data")
 
 
 class ErrorResponse(BaseModel):
@@ -154,10 +158,50 @@ def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
         403: "No key, or a wrong one.",
         408: "The body took too long to arrive.",
         413: "Too much at once, or too much to finish before the deadline.",
+        415: "The body is declared as something that is not accepted here.",
         422: "A field is missing, unknown or invalid.",
         429: "The server is too busy: try again after Retry-After seconds.",
     }
     return {status: {"model": ErrorResponse, "description": reasons[status]} for status in statuses}
+
+
+class _ParsedRequest(Request):
+    """A request whose JSON has been read."""
+
+    parsed: Any = None
+
+    async def json(self) -> Any:
+        return self.parsed
+
+
+class BoundedRoute(APIRoute):
+    """A route that reads the JSON of its requests within bounds, if they declare it as JSON."""
+
+    def get_route_handler(self) -> Callable[[Request], Coroutine[Any, Any, Response]]:
+        """Return what handles a request."""
+        handle = super().get_route_handler()
+
+        async def handle_bounded(request: Request) -> Response:
+            given = _ParsedRequest(request.scope, request.receive)
+            if request.method == "POST":
+                check_content_type(request, "json")
+                given.parsed = parse_json(await given.body() or b"null", malformed=422)
+            return await handle(given)
+
+        return handle_bounded
+
+
+def check_content_type(request: Request, *allowed: str) -> str:
+    """Return whether the body is declared as json or as a form; raise if that is not allowed.
+
+    What is not declared is json.
+    """
+    kinds = {"": "json", "application/json": "json"} | dict.fromkeys(FORM_TYPES, "form")
+    given = request.headers.get("content-type", "").partition(";")[0].strip().lower()
+    kind = "json" if given.endswith("+json") else kinds.get(given, "other")
+    if kind not in allowed:
+        raise Refused(415, f"send {' or '.join(allowed)}, and say so in the Content-Type")
+    return kind
 
 
 _bearer = HTTPBearer(auto_error=False, description="A key, if this server needs one.")
@@ -177,7 +221,7 @@ def bearer_of(request: Request) -> str | None:
 
 def make_api(service: Service, keys: Keys) -> APIRouter:
     """Make the routes below /v1."""
-    router = APIRouter(prefix="/v1", tags=["transduce"])
+    router = APIRouter(prefix="/v1", tags=["transduce"], route_class=BoundedRoute)
 
     def allowed(
         given: Annotated[HTTPAuthorizationCredentials | None, Depends(_bearer)],
@@ -190,10 +234,10 @@ def make_api(service: Service, keys: Keys) -> APIRouter:
     @router.post(
         "/translate",
         dependencies=only_with_key,
-        response_model_exclude_unset=True,  # leaves out what was not asked for
-        responses=refusals(400, 403, 408, 413, 422, 429),
+        response_model=TranslateResponse,
+        responses=refusals(400, 403, 408, 413, 415, 422, 429),
     )
-    async def translate(body: TranslateRequest) -> TranslateResponse:
+    async def translate(body: TranslateRequest) -> Response:
         """Translate texts: the n best translations of each line, with alignment and attention."""
         return await _translate(service, body)
 
@@ -201,7 +245,7 @@ def make_api(service: Service, keys: Keys) -> APIRouter:
         "/stream",
         dependencies=only_with_key,
         response_class=StreamingResponse,
-        responses=_STREAMED | refusals(400, 403, 408, 413, 422, 429),
+        responses=_STREAMED | refusals(400, 403, 408, 413, 415, 422, 429),
     )
     async def stream(body: StreamRequest) -> StreamingResponse:
         """Translate a long document: each line is sent as soon as it is translated."""
@@ -224,31 +268,59 @@ _STREAMED: dict[int | str, dict[str, Any]] = {
 }
 
 
-async def _translate(service: Service, body: TranslateRequest) -> TranslateResponse:
+async def _translate(service: Service, body: TranslateRequest) -> Response:
     pair = service.pair(body.source, body.target)
     texts = [body.text] if isinstance(body.text, str) else body.text
     found = await service.translate(pair, texts, body.options())
-    return TranslateResponse(
-        source=pair.source,
-        target=pair.target,
-        translations=[_translated_text(one, body) for one in found],
-    )
+
+    def written() -> bytes:
+        translations = [_translated_text(one, body) for one in found]
+        whole = TranslateResponse(source=pair.source, target=pair.target, translations=translations)
+        return whole.model_dump_json(exclude_unset=True).encode()
+
+    lines = [line for one in found for line in one.lines]
+    content = await service.texts.run(written, **_size(lines))
+    return Response(content, media_type="application/json")
 
 
 async def _stream(service: Service, body: StreamRequest) -> StreamingResponse:
     pair = service.pair(body.source, body.target)
-    lines = service.stream(pair, body.text, body.options())
-    first = await anext(lines)  # a refusal comes before the response begins
+    parts = service.stream(pair, body.text, body.options())
+    first = await anext(parts)  # a refusal comes before the response begins
+    blank_rows: dict[str, bytes] = {}
+
+    async def written(lines: list[Translation]) -> bytes:
+        return await service.texts.run(partial(_rows, lines, body, blank_rows), **_size(lines))
 
     async def rows() -> AsyncIterator[bytes]:
-        yield _row(_line(first, body))
+        yield await written(first)
         try:
-            async for line in lines:
-                yield _row(_line(line, body))
+            async for lines in parts:
+                yield await written(lines)
         except Refused as refused:
             yield _row(ErrorResponse(error=refused.message))
 
     return StreamingResponse(rows(), media_type="application/x-ndjson")
+
+
+def _size(lines: Sequence[Translation]) -> dict[str, int]:
+    """Estimate the work of writing lines: that of attention is large."""
+    characters = sum(len(text) for line in lines for text, _ in line.alternatives)
+    weights = sum(part.encoder.size + part.cross.size for line in lines for part in line.attention)
+    return {"characters": characters + weights, "lines": len(lines)}
+
+
+def _rows(lines: Sequence[Translation], body: StreamRequest, blank_rows: dict[str, bytes]) -> bytes:
+    """Write lines; a blank one is written once, however often it comes."""
+    written = []
+    for line in lines:
+        row = blank_rows.get(line.source)
+        if row is None:
+            row = _row(_line(line, body))
+            if not line.source:
+                blank_rows[line.source] = row
+        written.append(row)
+    return b"".join(written)
 
 
 def _description(service: Service, *, needs_key: bool) -> ServerDescription:

@@ -1,12 +1,13 @@
 """LibreTranslate's API, so that its clients work unchanged: JSON or forms in, JSON out."""
 
-import json
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Request
+from fastapi.responses import Response
 from pydantic import BaseModel, BeforeValidator, Field, ValidationError
 from starlette.exceptions import HTTPException
 
+from transduce.serving.http.json_bodies import parse_json
 from transduce.serving.keys import Keys
 from transduce.serving.languages import name_of
 from transduce.serving.refusal import Refused, validation_message
@@ -15,6 +16,7 @@ from transduce.serving.routes.api import (
     MAX_BEAM,
     Code,
     bearer_of,
+    check_content_type,
     check_key,
     refusals,
 )
@@ -90,7 +92,13 @@ class Language(BaseModel):
 class Health(BaseModel):
     """The state of the server."""
 
-    status: str = Field(examples=["ok"])
+    status: str = Field(description="ok, or what is wrong.", examples=["ok"])
+    restarts: int = Field(default=0, description="How often the model thread had to be restarted.")
+
+
+_UNHEALTHY: dict[int | str, dict[str, Any]] = {
+    503: {"model": Health, "description": "The server does not translate."}
+}
 
 
 def make_libretranslate(service: Service, keys: Keys) -> APIRouter:
@@ -100,7 +108,7 @@ def make_libretranslate(service: Service, keys: Keys) -> APIRouter:
     @router.post(
         "/translate",
         response_model_exclude_none=True,
-        responses=refusals(400, 403, 408, 413, 429),
+        responses=refusals(400, 403, 408, 413, 415, 429),
         openapi_extra=_body_of(LibreTranslateRequest),
     )
     async def translate(request: Request) -> LibreTranslateResponse:
@@ -110,7 +118,9 @@ def make_libretranslate(service: Service, keys: Keys) -> APIRouter:
         return await _translate(service, body)
 
     @router.post(
-        "/detect", responses=refusals(400, 403, 408, 413), openapi_extra=_body_of(DetectRequest)
+        "/detect",
+        responses=refusals(400, 403, 408, 413, 415),
+        openapi_extra=_body_of(DetectRequest),
     )
     async def detect(request: Request) -> list[DetectedLanguage]:
         """List the source languages, with confidence 0: this server does not detect languages."""
@@ -128,10 +138,12 @@ def make_libretranslate(service: Service, keys: Keys) -> APIRouter:
             for code in service.sources
         ]
 
-    @router.get("/health")
-    async def health() -> Health:
-        """Return ok while the server works."""
-        return Health(status="ok")
+    @router.get("/health", response_model_exclude_defaults=True, responses=_UNHEALTHY)
+    async def health(response: Response) -> Health:
+        """Return ok while the server translates, else 503 and what is wrong."""
+        fault = service.batcher.fault
+        response.status_code = 503 if fault else 200
+        return Health(status=fault or "ok", restarts=service.batcher.restarts)
 
     @router.get("/frontend/settings")
     async def settings() -> dict[str, Any]:
@@ -180,11 +192,12 @@ def _frontend_settings(service: Service, *, needs_key: bool) -> dict[str, Any]:
 
 async def _read(request: Request, schema: type[Body]) -> Body:
     """Read a body, as a form if its content type says so, else as JSON; files are refused."""
-    content_type = request.headers.get("content-type", "").partition(";")[0].strip().lower()
-    if content_type in ("application/x-www-form-urlencoded", "multipart/form-data"):
+    if check_content_type(request, "json", "form") == "form":
         fields = await _form(request)
     else:
-        fields = _json(await request.body())
+        fields = parse_json(await request.body(), malformed=400)
+        if not isinstance(fields, dict):
+            raise Refused(400, "the body must be a JSON object")
     try:
         return schema.model_validate(fields)
     except ValidationError as invalid:
@@ -199,16 +212,6 @@ async def _form(request: Request) -> dict[str, Any]:
     texts: dict[str, Any] = {name: form.get(name) for name in form}
     several = form.getlist("q")
     return texts | ({"q": several} if len(several) > 1 else {})
-
-
-def _json(body: bytes) -> dict[str, Any]:
-    try:
-        fields = json.loads(body)
-    except (ValueError, RecursionError) as malformed:
-        raise Refused(400, "the body is neither JSON nor declared as a form") from malformed
-    if not isinstance(fields, dict):
-        raise Refused(400, "the body must be a JSON object")
-    return fields
 
 
 def _body_of(kind: type[BaseModel]) -> dict[str, Any]:

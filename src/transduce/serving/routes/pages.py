@@ -11,9 +11,8 @@ from fastapi import APIRouter, Form
 from fastapi.responses import HTMLResponse, Response
 
 from transduce.analysis.attention_page import attention_page
-from transduce.serving.guard import POLICY
 from transduce.serving.keys import Keys
-from transduce.serving.refusal import Refused
+from transduce.serving.refusal import POLICY, Refused
 from transduce.serving.routes.api import Code, check_key
 from transduce.serving.service import Service
 from transduce.translation.options import Options

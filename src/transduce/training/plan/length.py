@@ -30,8 +30,8 @@ class Length:
 
     def __str__(self) -> str:
         tokens = counted(self.batch_tokens, "token")
-        epochs = counted(self.epochs, "epoch", form=".3g")
-        return f"{counted(self.steps, 'step')} of {tokens} a side, {epochs}"
+        epochs = counted(self.epochs, "epoch", form=".2g")
+        return f"{counted(self.steps, 'step')} of {tokens} a side, about {epochs}"
 
 
 def describe_length(length: Length, minutes: float | None) -> tuple[str, ...]:

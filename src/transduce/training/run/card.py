@@ -9,6 +9,7 @@ from transduce.data.prepare import Prepared
 from transduce.errors import counted
 from transduce.models.base import Seq2Seq
 from transduce.tasks.base import MetricScore
+from transduce.training.data_summary import summarise_data
 from transduce.training.run.checkpoint import Progress
 from transduce.training.run.folder import RunFolder
 from transduce.training.run.scores import BestBy, Scores
@@ -116,8 +117,8 @@ def _table(candidates: Sequence[CandidateWeights], *, metric: str | None) -> str
 
 
 def _data(config: Config, prepared: Prepared) -> str:
-    manifest = prepared.train.manifest
-    dropped = ", ".join(f"{count:,} {why}" for why, count in manifest["dropped"].items())
+    data = summarise_data(prepared, config, {})
+    dropped = ", ".join(f"{count:,} {why}" for why, count in data.dropped.items())
     sources = "\n".join(
         f"- `{src}`" + (f" and `{tgt}`" if tgt else "")
         for src, tgt in zip(
@@ -130,7 +131,7 @@ def _data(config: Config, prepared: Prepared) -> str:
         else f"{counted(len(prepared.dev_pairs), 'pair')} held out from these files"
     )
     return (
-        f"{sources}\n\n{counted(manifest['read'], 'pair')} read, {manifest['pairs']:,} trained on; "
+        f"{sources}\n\n{counted(data.read, 'pair')} read, {data.trained:,} trained on; "
         f"dropped: {dropped or 'none'}. Development set: {dev}; no sentence of it was trained on."
     )
 

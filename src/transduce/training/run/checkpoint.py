@@ -2,7 +2,8 @@
 
 A checkpoint is a folder, named by its step, that is written under another name, synced and renamed.
 It is written before the development set is scored, and its scores are added to it afterwards, so a
-run that is killed while scoring loses nothing. Older ones keep only their weights.
+run that is killed while scoring loses nothing. The newest two can be resumed: if one is damaged,
+the run goes on from the other. Older ones keep only their weights.
 """
 
 import json
@@ -16,15 +17,20 @@ from torch import Tensor
 
 from transduce.errors import InputError, TransduceError
 from transduce.files.atomic import atomic_file, atomic_folder
+from transduce.files.checksums import DamagedFileError, check_record, with_checksum
+from transduce.files.regular import read_json
 from transduce.models.folder import WEIGHTS, load_weights, save_weights
 from transduce.models.model_files import STATE, checkpoint_name
-from transduce.training.run.scores import Criterion, Scores
+from transduce.models.run_records import MAX_RECORD_BYTES
+from transduce.training.run.scores import Criterion, Scores, as_typed
 from transduce.training.step.schedule import Spent
 
 FORMAT = 1
 RENAMED_FIELDS = {"in_rows": "packed", "went_back": "rollbacks"}
 """The current names of fields of a checkpoint's progress, by their names in version 0.1."""
 OPTIMISER, MOVING_AVERAGE = "optimiser.safetensors", "ema.safetensors"
+RESUMABLE = 2
+"""How many checkpoints keep all that is needed to resume."""
 
 _DAMAGED = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
@@ -66,7 +72,7 @@ class Progress:
             found["best"] = None if loss is None else {"loss": loss, "metric": None}
         known = {one.name: found[one.name] for one in fields(cls)}
         best = known["best"] and Scores.from_json(known["best"])
-        return cls(**known | {"guard": tuple(known["guard"]), "best": best})
+        return as_typed(cls, known | {"guard": tuple(known["guard"]), "best": best})
 
 
 @dataclass(frozen=True)
@@ -81,25 +87,42 @@ class Checkpoint:
     def read(cls, folder: Path) -> Self:
         """Read all but the tensors."""
         path = folder / STATE
+        remedy = f"restore it from a copy, or delete {folder}"
         try:
-            state = json.loads(path.read_text(encoding="utf-8"))
+            state = read_json(path, max_bytes=MAX_RECORD_BYTES)
             if state["format"] != FORMAT:
                 raise InputError(
                     f"{path} has format {state['format']} but this version reads {FORMAT}: "
                     "use the version of transduce that wrote it"
                 )
+            check_record(state, path, remedy)
             progress = Progress.from_json(state["progress"])
             scores = Scores.from_json(state["scores"]) if state["scores"] else None
+        except PermissionError as fault:
+            raise InputError(f"cannot read {path}: {fault.strerror}") from fault
         except _DAMAGED as damaged:
-            raise InputError(
-                f"{path} is damaged ({damaged}); restore it from a copy, or delete {folder}"
-            ) from damaged
+            raise DamagedFileError(path, str(damaged), remedy) from damaged
         return cls(folder, progress, scores)
 
     @property
     def step(self) -> int:
         """The number of steps taken so far."""
         return self.progress.step
+
+    @property
+    def is_resumable(self) -> bool:
+        """Whether it has all that is needed to resume."""
+        return (self.folder / OPTIMISER).exists()
+
+    def check_weights(self) -> None:
+        """Raise `DamagedFileError` unless its weights can be read and are finite."""
+        _check_finite(self.folder / WEIGHTS, self.weights())
+
+    def check_all(self) -> None:
+        """Raise `DamagedFileError` unless all its tensors can be read and are finite."""
+        self.check_weights()
+        _check_finite(self.folder / OPTIMISER, self.moments())
+        _check_finite(self.folder / MOVING_AVERAGE, self.moving_average() or {})
 
     def weights(self) -> dict[str, Tensor]:
         """Read the weights."""
@@ -126,18 +149,54 @@ class Checkpoints:
 
     def all(self) -> list[Checkpoint]:
         """Read all checkpoints, in the order of their steps."""
-        return [Checkpoint.read(path) for path in sorted(self.folder.glob("step-" + "[0-9]" * 12))]
+        return [Checkpoint.read(path) for path in self._folders()]
+
+    def _folders(self) -> list[Path]:
+        return sorted(self.folder.glob("step-" + "[0-9]" * 12))
 
     def newest(self) -> Checkpoint | None:
         """Return the checkpoint to resume from."""
         everything = self.all()
-        whole = [found for found in everything if (found.folder / OPTIMISER).exists()]
+        whole = [found for found in everything if found.is_resumable]
         if everything and not whole:
             raise InputError(
                 f"no checkpoint in {self.folder} has its {OPTIMISER}, so the run cannot resume: "
                 "restore the one that was removed, or start over with --fresh"
             )
         return whole[-1] if whole else None
+
+    def set_aside_damaged(self) -> list[str]:
+        """Rename the damaged checkpoints that are newer than a sound one; say which, and why.
+
+        If there is no sound one to resume from, raise and leave them as they are.
+        """
+        damaged: dict[Path, DamagedFileError] = {}
+        sound: Checkpoint | None = None
+        for folder in reversed(self._folders()):
+            try:
+                found = Checkpoint.read(folder)
+                if sound is None and found.is_resumable:
+                    found.check_all()
+                    sound = found
+            except DamagedFileError as fault:
+                damaged[folder] = fault
+        if damaged and sound is None:
+            raise next(iter(damaged.values()))
+        goes_on = f"going on from step {sound.step:,}" if sound else ""
+        return [f"{_set_aside(folder, fault)}, {goes_on}" for folder, fault in damaged.items()]
+
+    def set_aside_damaged_weights(self) -> list[str]:
+        """Rename the checkpoints whose weights are damaged, except the newest; say which, and why.
+
+        All weights are read, so this is for the end of a run.
+        """
+        notes = []
+        for folder in self._folders()[:-1]:
+            try:
+                Checkpoint.read(folder).check_weights()
+            except DamagedFileError as fault:
+                notes.append(f"{_set_aside(folder, fault)}, and its weights are not considered")
+        return notes
 
     def scored(self) -> list[Checkpoint]:
         """Return the checkpoints that were scored, in the order of their steps."""
@@ -179,16 +238,16 @@ class Checkpoints:
     def prune(self) -> None:
         """Remove checkpoints that are neither recent nor among the best.
 
-        Only the newest keeps its optimiser state.
+        Only the newest two keep their optimiser state.
         """
         everything = self.all()
         scored = [found for found in everything if found.scores is not None]
         last, best = scored[-self.keep_last :], self._ranked(scored)[: self.keep_best]
-        kept = {found.step for found in [*everything[-1:], *last, *best]}
+        kept = {found.step for found in [*everything[-RESUMABLE:], *last, *best]}
         for found in everything:
             if found.step not in kept:
                 _remove(found.folder)
-        for found in everything[:-1]:
+        for found in everything[:-RESUMABLE]:
             (found.folder / OPTIMISER).unlink(missing_ok=True)
 
     def remove_leftovers(self) -> None:
@@ -218,7 +277,22 @@ def _write_state(folder: Path, progress: Progress, scores: Scores | None) -> Non
         "scores": asdict(scores) if scores else None,
     }
     with atomic_file(folder / STATE) as making:
-        making.write_text(json.dumps(state, indent=1), encoding="utf-8")
+        making.write_text(json.dumps(with_checksum(state), indent=1), encoding="utf-8")
+
+
+def _check_finite(path: Path, tensors: Mapping[str, Tensor]) -> None:
+    for name, tensor in tensors.items():
+        if not bool(tensor.isfinite().all()):
+            reason = f"{name} has values that are NaN or infinite"
+            raise DamagedFileError(path, reason, f"restore it from a copy, or delete {path.parent}")
+
+
+def _set_aside(folder: Path, fault: DamagedFileError) -> str:
+    """Rename a checkpoint so that it is not taken for one, and say so."""
+    aside = folder.with_suffix(".damaged")
+    shutil.rmtree(aside, ignore_errors=True)
+    folder.rename(aside)
+    return f"{fault.path} is damaged ({fault.reason}): set aside as {aside.name}"
 
 
 def _remove(folder: Path) -> None:

@@ -110,6 +110,11 @@ class Finished:
     weights: str
     seconds: float
     choice: str = ""  # the scores that decided between the weights, the best first
+    loss: float | None = None  # of these weights on the development set; None: not recorded
+    metric: str | None = None  # the name of the task's metric; None: nothing was translated
+    score: float | None = None  # of these weights by that metric
+    signature: str = ""  # of that score
+    higher_is_better: bool = True
 
 
 Event = (

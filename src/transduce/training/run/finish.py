@@ -2,7 +2,7 @@
 
 import gc
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from torch import Tensor
 
@@ -16,7 +16,7 @@ from transduce.tasks.registry import find_task
 from transduce.training.distributed import Processes
 from transduce.training.run.average import averaged
 from transduce.training.run.card import CandidateWeights, Result, card
-from transduce.training.run.checkpoint import Progress
+from transduce.training.run.checkpoint import Checkpoint, Progress
 from transduce.training.run.events import Finished, Stepped, Warned
 from transduce.training.run.folder import JOURNAL, RunFolder
 from transduce.training.run.journal import read_journal
@@ -52,6 +52,8 @@ def finish(setup: Setup, folder: RunFolder, prepared: Prepared, reason: str) -> 
     """
     gc.collect()  # CUDA graphs of the training step hold memory until then
     criterion = setup.checkpoints.criterion
+    for note in setup.checkpoints.set_aside_damaged_weights():
+        setup.tell(Warned(folder.last_step(), note))
     candidates = _scored_candidates(setup)
     translated = sentences_at_end(setup.config, len(prepared.dev_pairs))
     best = min(candidates, key=lambda found: criterion.rank(found.summary.scores))
@@ -69,15 +71,8 @@ def finish(setup: Setup, folder: RunFolder, prepared: Prepared, reason: str) -> 
     task = find_task(setup.config.data.task)
     if metric and (advice := _advice(task, metric, newest.progress, len(prepared.train))):
         setup.tell(Warned(newest.step, advice))
-    setup.tell(
-        Finished(
-            step=newest.step,
-            reason=reason,
-            weights=best.summary.name,
-            seconds=newest.progress.seconds,
-            choice=_choice(setup, [found.summary for found in candidates], translated),
-        )
-    )
+    choice = _choice(setup, [found.summary for found in candidates], translated)
+    setup.tell(_finished(newest, reason, best.summary, metric, choice=choice))
     stepped = [e for e in read_journal(folder.path / JOURNAL) if isinstance(e, Stepped)]
     result = Result(
         reason=reason,
@@ -94,6 +89,34 @@ def finish(setup: Setup, folder: RunFolder, prepared: Prepared, reason: str) -> 
     )
     folder.write_card(card(folder, setup.config, setup.model, prepared, result))
     return True
+
+
+def _finished(
+    newest: Checkpoint,
+    reason: str,
+    chosen: CandidateWeights,
+    metric: MetricScore | None,
+    *,
+    choice: str,
+) -> Finished:
+    """Return the event that reports the end, with the scores of the chosen weights."""
+    end = Finished(
+        step=newest.step,
+        reason=reason,
+        weights=chosen.name,
+        seconds=newest.progress.seconds,
+        choice=choice,
+        loss=chosen.scores.loss,
+    )
+    if metric is None:
+        return end
+    return replace(
+        end,
+        metric=metric.name,
+        score=metric.score,
+        signature=metric.signature,
+        higher_is_better=metric.higher_is_better,
+    )
 
 
 def _choice(setup: Setup, candidates: list[CandidateWeights], translated: int) -> str:

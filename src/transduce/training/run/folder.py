@@ -23,9 +23,10 @@ from transduce.data.corpus import Pair
 from transduce.data.development_set import SPLIT_SEED
 from transduce.errors import InputError
 from transduce.files.atomic import atomic_file
+from transduce.files.checksums import CHECKSUMS, is_as_written, write_checksums
 from transduce.files.digests import file_digest
 from transduce.files.errors import reporting_read_errors, reporting_write_errors
-from transduce.files.locks import locked
+from transduce.files.locks import is_locked, locked
 from transduce.models.model_files import (
     BUDGET_CHANGES,
     CARD,
@@ -44,7 +45,7 @@ from transduce.models.run_records import read_provenance
 JOURNAL, CURVES = "journal.jsonl", "curves.png"
 CACHE, EVENTS = "data", "tensorboard"
 LOCK = "lock"
-FILES = (WEIGHTS, CARD, JOURNAL, CURVES, CONFIG, TOKENIZER)
+FILES = (WEIGHTS, CARD, JOURNAL, CURVES, CONFIG, TOKENIZER, CHECKSUMS)
 FOLDERS = (CHECKPOINTS, EVENTS)
 """What a run writes and --fresh removes, besides the provenance."""
 
@@ -87,6 +88,16 @@ class RunFolder:
             return (self.path / CACHE / LOCK).exists()
         return name not in FILES and any(fnmatch(name, pattern) for pattern in _HARMLESS)
 
+    def check_unlocked(self) -> None:
+        """Raise if another process is training in the folder."""
+        if is_locked(self.path / LOCK):
+            raise self._is_training()
+
+    def _is_training(self) -> InputError:
+        return InputError(
+            f"another process is training in {self.path}: wait for it, or choose another --out"
+        )
+
     @contextmanager
     def locked(self) -> Iterator[None]:
         """Lock the folder against other runs until this process ends."""
@@ -96,10 +107,7 @@ class RunFolder:
                 (self.path / LOCK).touch()
                 stack.enter_context(locked(self.path / LOCK, wait=False))
             except BlockingIOError:
-                raise InputError(
-                    f"another process is training in {self.path}: wait for it, or choose another "
-                    "--out"
-                ) from None
+                raise self._is_training() from None
             except OSError as fault:
                 raise InputError(f"cannot write in {self.path}: {fault.strerror}") from fault
             yield
@@ -164,6 +172,7 @@ class RunFolder:
         """Write the settings and the tokenizer, then the provenance: with it, the run has begun."""
         self._write(CONFIG, to_yaml(config))
         self._write(TOKENIZER, tokenizer.read_bytes())
+        write_checksums(self.path, [CONFIG, TOKENIZER])
         init = config.run.init
         origin = _origin(config, given, digests) | {
             "preset": preset,
@@ -178,8 +187,7 @@ class RunFolder:
     def resume(self, config: Config, budgets: BudgetChange) -> None:
         """Write the settings to resume with; changed budgets reopen a run that is finished."""
         if self.is_finished() and not budgets:
-            if config != self.settings():
-                self._write(CONFIG, to_yaml(config))
+            self._write_settings(config)
             return
         if (self.path / WEIGHTS).exists() and not checkpoint_folders(self.path):
             raise InputError(
@@ -189,8 +197,13 @@ class RunFolder:
         if budgets:
             self._record(budgets)
             (self.path / CARD).unlink(missing_ok=True)
+        self._write_settings(config)
+
+    def _write_settings(self, config: Config) -> None:
         if config != self.settings():
             self._write(CONFIG, to_yaml(config))
+        if not is_as_written(self.path / CONFIG):  # a user has edited it, or the line above has
+            write_checksums(self.path, [CONFIG])
 
     def budget_changes(self) -> list[str]:
         """Describe every change of the budget, in order: `at step 20: steps 20 → 40`."""

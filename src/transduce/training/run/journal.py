@@ -13,7 +13,11 @@ from typing import Any, Self, get_args, get_type_hints
 from transduce.errors import InputError
 from transduce.files.atomic import atomic_file
 from transduce.files.errors import reporting_read_errors, reporting_write_errors
+from transduce.files.regular import MIB, open_regular
 from transduce.training.run.events import Event, RolledBack, Scored
+
+MAX_LINE_BYTES = MIB
+"""A longer line is damaged: an event has some hundred bytes."""
 
 
 class Journal(AbstractContextManager["Journal"]):
@@ -87,8 +91,9 @@ def _cut(path: Path, step: int) -> None:
 def _whole_lines(path: Path) -> Iterator[tuple[int, dict[str, Any], bytes]]:
     """Stream each line's number, fields and bytes; a kill can only have cut the last line short."""
     fault: ValueError | None = None
-    with path.open("rb") as file:
-        for number, line in enumerate(file, start=1):
+    with open_regular(path) as file:
+        lines = iter(lambda: file.readline(MAX_LINE_BYTES), b"")
+        for number, line in enumerate(lines, start=1):
             if fault is not None:
                 raise _damaged(path, number - 1, fault) from fault
             try:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from transduce.config.schema import Config, merge
+from transduce.config.schema import Config, Tree, merge
 from transduce.data.encoding import TargetForm
 from transduce.data.prepare import Phase, Prepared, find_corpora, prepare
 from transduce.data.store import Store
@@ -49,16 +49,10 @@ def prepare_run(
     request: Request, folder: RunFolder, settled: Config | None, rank: ProcessRank, phase: Phase
 ) -> PreparedRun:
     """Settle the settings that are still open, and prepare the data."""
-    asked = request.settings()
     init = _start_of(request, settled)
-    if init is not None:
-        asked = settings_from(init, asked)
+    asked = _asked(request, init)
     is_open = request.preset is None and init is None  # the shape is
-    # The size of the corpus is not known yet, but wrong settings are reported before it is read.
-    smallest = choose_model(asked, 0, _UNTIMED).settings if is_open else {}
-    config = settled or Config.from_tree(merge(smallest, asked))
-    if init is not None:
-        check_same_model(config, init)
+    config = settled or check_settings(request)
     machine = choose_machine(config.run, local_rank=rank.local_rank)
     conditions = _conditions(machine, rank, phase)
     cache = request.cache or request.out / CACHE
@@ -98,11 +92,29 @@ def prepare_run(
     return PreparedRun(config, machine, prepared, cache, notes, fitted.length)
 
 
+def check_settings(request: Request) -> Config:
+    """Raise if a setting of a new run is wrong; before its text is read, some are still open."""
+    init = _start_of(request, None)
+    asked = _asked(request, init)
+    is_open = request.preset is None and init is None  # the shape is
+    # The size of the corpus is not known yet, but wrong settings are reported before it is read.
+    smallest = choose_model(asked, 0, _UNTIMED).settings if is_open else {}
+    config = Config.from_tree(merge(smallest, asked))
+    if init is not None:
+        check_same_model(config, init)
+    return config
+
+
+def _asked(request: Request, init: str | None) -> Tree:
+    return request.settings() if init is None else settings_from(init, request.settings())
+
+
 def _conditions(machine: Machine, rank: ProcessRank, phase: Phase) -> Conditions:
     """Describe this machine; its speed is measured when it is asked for."""
 
     def speed_of(config: Config, batch_tokens: int) -> float:
-        with phase("timing a few steps"):
+        shape = config.model.summary().split(", dropout")[0]
+        with phase(f"timing a few steps of {batch_tokens:,} tokens a side ({shape})"):
             return rank.world * measure_speed(config, machine, batch_tokens)
 
     return Conditions(

@@ -23,6 +23,17 @@ TEXTS = {"data.src", "data.tgt", "data.dev_src", "data.dev_tgt", "data.held_out"
 VOCABULARY = {"data.tokenizer", "data.subwords", "data.punctuation"}
 
 
+class OtherSettingsError(ConfigError):
+    """A folder holds a run with other settings than those that are given."""
+
+    def __init__(self, folder: RunFolder, differences: list[str], advice: str) -> None:
+        """`differences` says of each setting what it is there and here."""
+        super().__init__(
+            f"{folder.path} holds a run with other settings: {'; '.join(differences)}; {advice}"
+        )
+        self.differences = differences
+
+
 @dataclass(frozen=True)
 class Resumption:
     """A run that a command resumes: its settings with what changes, and lines for the user."""
@@ -64,9 +75,8 @@ def resume(folder: RunFolder, settled: Config, request: Request) -> Resumption:
         elif not (_plain(value) == _plain(before) or files.is_same_model(name, before, value)):
             differences[name] = f"{name} is {_shown(before)} there, not {_shown(value)}"
     if differences:
-        raise ConfigError(
-            f"{folder.path} holds a run with other settings: {'; '.join(differences.values())}; "
-            f"{_advice(folder, settled, set(differences))}"
+        raise OtherSettingsError(
+            folder, list(differences.values()), _advice(folder, settled, set(differences))
         )
     config = settled.with_changes(changes)
     now = dict(_leaves(config.model_dump()))
@@ -95,18 +105,23 @@ def _already_done(folder: RunFolder, wanted: TrainingConfig) -> str | None:
 
 
 def _done_of(wanted: TrainingConfig, progress: Progress) -> str | None:
-    """Say how much is done of a budget that is spent: `20 of 10 steps`; None: none is spent."""
+    """Say which budget is spent: `20 steps, and 10 are asked for`; None: none is."""
     spent, minutes, epochs = progress.spent, wanted.minutes, wanted.epochs
     if spent.steps >= wanted.steps:
-        return f"{spent.steps:,} of {counted(wanted.steps, 'step')}"
+        return f"{counted(spent.steps, 'step')}, and {_asked_for(wanted.steps)}"
     if epochs is not None and spent.epochs >= epochs:
-        return f"{spent.epochs:.3g} of {counted(epochs, 'epoch')}"
+        return f"{counted(spent.epochs, 'epoch', form='.3g')}, and {_asked_for(epochs)}"
     if minutes is not None and spent.seconds >= 60 * minutes:
-        return f"{spent.seconds / 60:.3g} of {counted(minutes, 'minute')}"
+        done = counted(spent.seconds / 60, "minute", form=".3g")
+        return f"{done}, and {_asked_for(minutes)}"
     if wanted.patience is not None and progress.scorings_since_best >= wanted.patience:
         scores = counted(wanted.patience, "score")
         return f"{progress.scorings_since_best} of {scores} in a row without improvement"
     return None
+
+
+def _asked_for(budget: float) -> str:
+    return counted(budget, "is asked for", "are asked for")
 
 
 def _given_now(folder: RunFolder, settled: Config, request: Request) -> dict[str, Any]:
@@ -116,6 +131,10 @@ def _given_now(folder: RunFolder, settled: Config, request: Request) -> dict[str
     than at the start: the run may have been extended by an option since.
     """
     everything: Tree = with_current_names(request.settings())
+    if folder.provenance().get("preset", request.preset) != request.preset is not None:
+        # A preset states what differs from the base model, so another one is compared in full.
+        model = Config.from_tree(everything).model.model_dump()
+        everything = merge({"model": model}, everything)
     kind = everything.get("model", {}).get("kind", settled.model.kind)
     if kind == settled.model.kind:
         settled.with_changes(everything)

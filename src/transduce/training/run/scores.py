@@ -1,14 +1,30 @@
 """Scores on the development set, and what makes one set of weights better than another."""
 
+import json
 import math
+import reprlib
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Any, Literal, Self
+from dataclasses import asdict, dataclass
+from typing import Any, Literal, Self, TypeVar
+
+from pydantic import TypeAdapter, ValidationError
 
 from transduce.tasks.base import MetricScore
 from transduce.training.run.events import Scored
 
 BestBy = Literal["loss", "metric"]
+_Record = TypeVar("_Record")
+
+
+def as_typed(kind: type[_Record], values: Mapping[str, Any]) -> _Record:
+    """Make a dataclass of what was read; a value of another type is a ValueError that names it."""
+    try:
+        written = json.dumps(values, default=asdict)  # in JSON, an object may be a dataclass
+        return TypeAdapter(kind).validate_json(written, strict=True)
+    except ValidationError as malformed:
+        first = malformed.errors(include_url=False)[0]
+        name = ".".join(map(str, first["loc"]))
+        raise ValueError(f"{name} is {reprlib.repr(first['input'])}") from malformed
 
 
 @dataclass(frozen=True)
@@ -27,7 +43,8 @@ class Scores:
             metric = metric and metric | {"signature": tree["signature"]}
         else:
             metric = tree["metric"]
-        return cls(tree["loss"], None if metric is None else MetricScore(**metric))
+        scores = {"loss": tree["loss"], "metric": metric}
+        return as_typed(cls, scores)
 
 
 @dataclass(frozen=True)

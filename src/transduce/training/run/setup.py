@@ -61,6 +61,8 @@ def open_run(
     """Settle what is open, prepare the data, lock the folder, and build what training needs."""
     folder = RunFolder(request.out)
     folder.check()
+    if rank.rank == 0:
+        folder.check_unlocked()  # before the data is prepared, which takes long
     settled = settings_to_resume(folder, request)
     resumed = resume(folder, settled, request) if settled else None
     wanted = resumed.config if resumed else None
@@ -75,6 +77,9 @@ def open_run(
         if processes.is_first:
             stack.enter_context(folder.locked())
             _open(folder, request, ready, resumed)
+            if resumed is not None and not folder.is_finished():
+                for note in _checkpoints(folder, ready.config).set_aside_damaged():
+                    progress(Warned(folder.last_step(), note))
         config = Config.from_tree(processes.broadcast(ready.config.model_dump(mode="json")))
         if processes.broadcast(folder.is_finished()):
             yield OpenRun(None, folder, ready.prepared)
@@ -174,6 +179,15 @@ def _open(
         folder.resume(ready.config, resumed.budgets)
 
 
+def _checkpoints(folder: RunFolder, config: Config) -> Checkpoints:
+    return Checkpoints(
+        folder.path / CHECKPOINTS,
+        keep_last=config.run.average,
+        keep_best=config.run.keep_best,
+        criterion=Criterion(by_metric=config.run.choose_by == "metric"),
+    )
+
+
 def _setup(
     ready: PreparedRun,
     folder: RunFolder,
@@ -181,12 +195,7 @@ def _setup(
     stopped: Callable[[], bool],
 ) -> Setup:
     config, device = ready.config, ready.machine.device
-    checkpoints = Checkpoints(
-        folder.path / CHECKPOINTS,
-        keep_last=config.run.average,
-        keep_best=config.run.keep_best,
-        criterion=Criterion(by_metric=config.run.choose_by == "metric"),
-    )
+    checkpoints = _checkpoints(folder, config)
     loss_pairs = folder.loss_pairs() if processes.is_first else None
     # The first process decides for all whether the run is new: it may write a checkpoint meanwhile.
     is_new = processes.broadcast(checkpoints.newest() is None)

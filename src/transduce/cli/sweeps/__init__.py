@@ -1,0 +1,1 @@
+"""`transduce sweep`: many runs with one command."""
