@@ -159,5 +159,10 @@ def test_whole_runs_are_not_damaged_and_a_changed_value_is_told(
     journal.write_text("".join(lines).replace(line, line.replace('"loss": ', '"loss": 1')))
     told = f"{journal} line {number} is damaged (its checksum differs); delete that line"
     assert told in command("runs", out).err
+    journal.write_text("".join(lines[: number - 1]))
+    told_of_its_end = command("runs", out).err
+    assert f"{journal} is damaged or the run was killed, because it ends with" in told_of_its_end
+    assert "there is a checkpoint of step 12" in told_of_its_end
+    journal.write_text("".join(lines).replace(line, line.replace('"loss": ', '"loss": 1')))
     resumed = command(*training(corpus, out, training__steps=14))
     assert (resumed.code, resumed.err.splitlines()[-1]) == (2, f"transduce: {told}")
