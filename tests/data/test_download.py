@@ -190,9 +190,12 @@ def test_a_file_that_has_changed_is_fetched_from_the_start(
     assert names(tmp_path) == ["corpus.tgz"]
 
 
-def test_a_part_of_unknown_origin_is_not_resumed(server: Server, tmp_path: Path) -> None:
+@pytest.mark.parametrize("version", ["[torn", "[" * 100_000])
+def test_a_part_of_unknown_origin_is_not_resumed(
+    server: Server, tmp_path: Path, version: str
+) -> None:
     (tmp_path / "corpus.tgz.part").write_bytes(b"anything")
-    (tmp_path / "corpus.tgz.part.json").write_text("[torn")
+    (tmp_path / "corpus.tgz.part.json").write_text(version)
     assert bring(server, tmp_path).read_bytes() == CONTENT
 
 
@@ -306,6 +309,38 @@ def test_a_full_disk_is_one_clear_line(
         )
     assert "\n" not in str(caught.value)
     assert not (tmp_path / "corpus.tgz").exists()
+
+
+@pytest.mark.parametrize("is_copied", [True, False])
+def test_a_part_that_is_not_ours_is_left_alone(
+    server: Server, tmp_path: Path, is_copied: bool
+) -> None:
+    """A browser names its downloads so, too."""
+    part = tmp_path / "corpus.tgz.part"
+    part.write_bytes(b"of a browser")
+    (tmp_path / "source.tgz").write_bytes(CONTENT)
+    source = tmp_path / "source.tgz" if is_copied else f"{server.url}/corpus.tgz"
+    with pytest.raises(InputError, match=r"corpus\.tgz\.part is there already and is no download"):
+        fetch_file(source, tmp_path / "corpus.tgz", expected=None, retries=AT_ONCE, report=silent)
+    assert part.read_bytes() == b"of a browser"
+
+
+def test_a_copy_that_was_interrupted_is_made_again(tmp_path: Path) -> None:
+    class StoppedError(Exception):
+        pass
+
+    def stop(progress: FileProgress) -> None:
+        if progress.done_bytes:
+            raise StoppedError
+
+    source, path = tmp_path / "source.tgz", tmp_path / "corpus.tgz"
+    source.write_bytes(CONTENT)
+    with pytest.raises(StoppedError):
+        fetch_file(source, path, expected=None, retries=AT_ONCE, report=stop)
+    assert (tmp_path / "corpus.tgz.part").stat().st_size
+    fetch_file(source, path, expected=None, retries=AT_ONCE, report=silent)
+    assert path.read_bytes() == CONTENT
+    assert names(tmp_path) == ["corpus.tgz", "source.tgz"]
 
 
 def test_a_part_that_is_a_link_is_not_written_through(tmp_path: Path) -> None:

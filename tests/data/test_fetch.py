@@ -222,6 +222,53 @@ def test_a_file_that_was_altered_here_is_set_aside(
     assert {path.name: path.read_text() for path in paths} == TEXTS
 
 
+@pytest.mark.parametrize("left", [[], ["test.tar"], [LEDGER, "test.tar"]], ids=len)
+def test_a_file_of_a_user_is_never_replaced(
+    server: Server, mirror: Path, tmp_path: Path, left: list[str]
+) -> None:
+    """A text of the same name: alone, beside the archive, or of a folder that was complete."""
+    folder = tmp_path / "to"
+    bring(server, mirror, folder)
+    for path in folder.iterdir():
+        if path.name not in left:
+            path.unlink()
+    (folder / "test.en").write_text("my own\n")
+    for _ in range(2):
+        with pytest.raises(
+            InputError, match=r"test\.en is there already and is not of this corpus"
+        ):
+            bring(server, mirror, folder)
+        assert (folder / "test.en").read_text() == "my own\n"
+        assert not (folder / "test.de").exists()
+    (folder / "test.en").write_text(TEXTS["test.en"])  # as a kill leaves it
+    if left:
+        paths = bring(server, mirror, folder)
+        assert {path.name: path.read_text() for path in paths} == TEXTS
+
+
+def test_a_user_s_file_is_seen_before_the_download(
+    server: Server, mirror: Path, tmp_path: Path
+) -> None:
+    (tmp_path / "to").mkdir()
+    (tmp_path / "to" / "a.en").write_text("my own\n")
+    with pytest.raises(InputError, match=r"a\.en is there already"):
+        bring(server, mirror, tmp_path / "to")
+    assert server.requests == []
+
+
+def test_what_is_set_aside_twice_is_kept_twice(
+    server: Server, mirror: Path, tmp_path: Path
+) -> None:
+    folder = tmp_path / "to"
+    for text in ("first", "second"):
+        bring(server, mirror, folder)
+        (folder / "a.de").write_text(text)
+        with pytest.raises(RejectedFileError, match=r"a\.de is damaged"):
+            bring(server, mirror, folder)
+    assert (folder / "a.de.rejected").read_text() == "first"
+    assert (folder / "a.de.rejected.2").read_text() == "second"
+
+
 def test_a_hostile_archive_is_set_aside(server: Server, mirror: Path, tmp_path: Path) -> None:
     folder, evil = tmp_path / "to", write_tar(tmp_path / "evil.tar", (member("../a.en"), b"evil"))
     server.files["test.tar"] = evil.read_bytes()
@@ -231,7 +278,7 @@ def test_a_hostile_archive_is_set_aside(server: Server, mirror: Path, tmp_path: 
     assert "a.en" not in names(tmp_path)
 
 
-@pytest.mark.parametrize("content", ["[]", "{", '{"dev.en.gz": 1}'])
+@pytest.mark.parametrize("content", ["[]", "{", '{"dev.en.gz": 1}', "[" * 100_000])
 def test_a_broken_ledger_is_an_error(
     server: Server, mirror: Path, tmp_path: Path, content: str
 ) -> None:

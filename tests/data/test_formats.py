@@ -103,6 +103,37 @@ def test_columns_are_found_by_number_or_by_name(
 
 @pytest.mark.parametrize("name", ["a.tsv", "a.csv"])
 @pytest.mark.parametrize(
+    ("first", "fields", "suggested"),
+    [
+        ("id|en|de|domain", "2,3", "en,de"),
+        ("id|source text|target text", "3,2", "target text,source text"),
+        ("1|one|eins|news", "2,3", None),
+        ("id|en|de|domain", "en,de", None),
+        ("en|one|de", "1,2", None),
+    ],
+)
+def test_a_header_that_numbers_make_text_is_told(
+    name: str,
+    first: str,
+    fields: str,
+    suggested: str | None,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    sign = "\t" if name == "a.tsv" else ","
+    rows = [first, "1|one|eins|news"]
+    path = written(tmp_path, name, "".join(f"{row.replace('|', sign)}\n" for row in rows))
+    source_of(path, fields=fields)
+    if suggested is None:
+        assert not caplog.messages
+    else:
+        [message] = caplog.messages
+        assert message.startswith(f"{path} line 1 looks like a header (")
+        assert message.endswith(f"; if it is a header, use --fields {suggested}")
+
+
+@pytest.mark.parametrize("name", ["a.tsv", "a.csv"])
+@pytest.mark.parametrize(
     ("rows", "fields", "message"),
     [
         (["en|de", "one|eins"], "src,tgt", "line 1 looks like a header ('en', 'de'): name the"),

@@ -104,7 +104,7 @@ def test_entries_are_added_to_those_before(tmp_path: Path) -> None:
     assert [path.name for path in (tmp_path / "folder").iterdir()] == ["memory.json"]
 
 
-@pytest.mark.parametrize("content", [b"", b"[]", b"{", b"\xff"])
+@pytest.mark.parametrize("content", [b"", b"[]", b"{", b"\xff", b"[" * 100_000])
 def test_a_damaged_memory_is_empty_and_can_be_added_to(content: bytes, tmp_path: Path) -> None:
     path = tmp_path / "memory.json"
     path.write_bytes(content)

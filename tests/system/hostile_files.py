@@ -276,7 +276,12 @@ def without_checksums(folder: Path) -> None:
     for path in folder.rglob("*.safetensors"):
         content = path.read_bytes()
         path.write_bytes(content.replace(b'"checksum":', b'"checksun":', 1))
-    for path in folder.rglob("state.json"):
+    for path in (*folder.rglob("state.json"), *folder.rglob("provenance.json")):
         tree = json.loads(path.read_text(encoding="utf-8"))
         tree.pop("checksum", None)
         path.write_text(json.dumps(tree), encoding="utf-8")
+    for path in folder.rglob("journal.jsonl"):
+        lines = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+        for line in lines:
+            line.pop("checksum", None)
+        path.write_text("".join(json.dumps(line) + "\n" for line in lines), encoding="utf-8")

@@ -135,10 +135,34 @@ def test_runs_lists_a_run_whose_provenance_is_damaged(
     assert "other" in done.out
 
 
-def test_whole_runs_are_not_damaged(tmp_path: Path, command: Command) -> None:
+def test_whole_runs_are_not_damaged_and_a_changed_value_is_told(
+    tmp_path: Path, command: Command
+) -> None:
     corpus = write_corpus(tmp_path)
     out = stopped_run(corpus, tmp_path / "run", after=10)
     assert command("translate", out, given=LINE).code == 0
     assert command("runs", out).err == ""
     done = command(*training(corpus, out, training__steps=12))
     assert done.code == 0, done.err
+    assert command("runs", out).err == "", "the changed budget has a checksum too"
+    provenance, journal = out / "provenance.json", out / "journal.jsonl"
+    change(provenance, split_seed=7)
+    told = f"{provenance} is damaged (its checksum differs): if you have changed it yourself"
+    assert told in command(*training(corpus, out, training__steps=14)).mistake()
+    assert told in command("runs", out).err
+    entries = json.loads(provenance.read_text())
+    del entries["checksum"]
+    provenance.write_text(json.dumps(entries | {"split_seed": 1}))
+    assert command("runs", out).err == ""
+    lines = journal.read_text().splitlines(keepends=True)
+    number, line = next((n, x) for n, x in enumerate(lines, 1) if '"Scored"' in x)
+    journal.write_text("".join(lines).replace(line, line.replace('"loss": ', '"loss": 1')))
+    told = f"{journal} line {number} is damaged (its checksum differs); delete that line"
+    assert told in command("runs", out).err
+    journal.write_text("".join(lines[: number - 1]))
+    told_of_its_end = command("runs", out).err
+    assert f"{journal} is damaged or the run was killed, because it ends with" in told_of_its_end
+    assert "there is a checkpoint of step 12" in told_of_its_end
+    journal.write_text("".join(lines).replace(line, line.replace('"loss": ', '"loss": 1')))
+    resumed = command(*training(corpus, out, training__steps=14))
+    assert (resumed.code, resumed.err.splitlines()[-1]) == (2, f"transduce: {told}")

@@ -206,7 +206,8 @@ def test_what_changes_no_translation_does_not_stop_it(
 
 @pytest.mark.parametrize("form", ["jsonl", "n-best"])
 @pytest.mark.parametrize(
-    "damage", ["note\n", "\0\n", "7 ||| text ||| -1.0\n", "\xb2 ||| a ||| 1\n"]
+    "damage",
+    ["note\n", "\0\n", "7 ||| text ||| -1.0\n", "\xb2 ||| a ||| 1\n", "[" * 100_000 + "\n"],
 )
 def test_what_someone_has_edited_is_refused_in_one_line(
     form: str,

@@ -184,18 +184,45 @@ DAMAGED = [
 
 
 @pytest.mark.parametrize("damaged", DAMAGED)
-def test_a_damaged_line_is_named_but_not_if_it_is_the_last(tmp_path: Path, damaged: bytes) -> None:
+@pytest.mark.parametrize("after", [b"", b'{"event": "Danced"}\n'], ids=["last", "not last"])
+def test_a_damaged_line_is_named(tmp_path: Path, damaged: bytes, after: bytes) -> None:
     path = tmp_path / "journal.jsonl"
-    whole = write(path, HISTORY[:2])
-    path.write_bytes(whole + damaged + b"\n")
-    assert read_journal(path) == HISTORY[:2]
-    path.write_bytes(whole + damaged + b"\n" + whole)
+    whole = write(path, HISTORY[:2]) + damaged + b"\n" + after
+    path.write_bytes(whole)
     with pytest.raises(InputError, match=r"journal.jsonl line 3 is damaged \(.*; delete that line"):
         read_journal(path)
     with pytest.raises(InputError, match=r"journal.jsonl line 3 is damaged"):
         Journal.open(path, 5)
-    assert path.read_bytes() == whole + damaged + b"\n" + whole
+    assert path.read_bytes() == whole
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_changed_byte_is_told_or_changes_nothing(tmp_path: Path) -> None:
+    """Reading and resuming name the line; in the word "checksum" a change does no harm."""
+    path = tmp_path / "journal.jsonl"
+    whole = write(path, HISTORY)
+    for place in range(len(whole) - 1):
+        changed = bytearray(whole)
+        changed[place] ^= 1  # digits stay digits, and letters letters
+        path.write_bytes(changed)
+        if b"checksum" in whole[max(0, place - 7) : place + 8]:
+            assert read_journal(path) == HISTORY
+            continue
+        number = whole.count(b"\n", 0, place) + 1
+        for read in (read_journal, lambda path: Journal.open(path, 5)):
+            with pytest.raises(InputError, match=rf"line {number} is damaged \(.*; delete that"):
+                read(path)
+
+
+def test_lines_without_checksums_are_read(tmp_path: Path) -> None:
+    path = tmp_path / "journal.jsonl"
+    lines = [json.loads(line) for line in write(path, HISTORY).splitlines()]
+    for line in lines:
+        del line["checksum"]
+    path.write_text("".join(f"{json.dumps(line)}\n" for line in lines))
+    assert read_journal(path) == HISTORY
+    Journal.open(path, 3).close()
+    assert read_journal(path) == HISTORY
 
 
 @pytest.mark.parametrize(

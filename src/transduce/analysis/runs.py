@@ -185,6 +185,7 @@ def _read_run(name: str, place: Path, tell: Tell) -> Run:
     from transduce.training.run.journal import read_journal
 
     events = read_journal(place / JOURNAL)
+    _tell_if_cut(name, place, events, tell)
     steps = [event for event in events if isinstance(event, Stepped)]
     scores = [event for event in events if isinstance(event, Scored)]
     timed = [event for event in events if isinstance(event, Started | Stepped | Finished)]
@@ -207,6 +208,19 @@ def _read_run(name: str, place: Path, tell: Tell) -> Run:
         stated=stated,
         measure=_measure(_read_origin(name, place / PROVENANCE, tell), settings or {}),
     )
+
+
+def _tell_if_cut(name: str, place: Path, events: Sequence[Event], tell: Tell) -> None:
+    """Tell if the journal ends before the newest checkpoint, which is written with it."""
+    from transduce.models.model_files import checkpoint_folders
+
+    newest, last = max(checkpoint_folders(place), default=0), events[-1].step if events else 0
+    if newest > last and not is_locked(place / LOCK):  # a running one is about to write it
+        tell(
+            f"{name} is listed as its journal tells: {place / JOURNAL} is damaged or the run was "
+            f"killed, because it ends with step {last:,} and there is a checkpoint of step "
+            f"{newest:,}"
+        )
 
 
 def is_training(run: Run) -> bool:

@@ -20,6 +20,7 @@ from transduce.cli.terminal.options import (
     PrecisionOption,
 )
 from transduce.errors import counted
+from transduce.files.regular import parse_json
 from transduce.files.unchanged import unchanged_files
 
 if TYPE_CHECKING:
@@ -377,7 +378,7 @@ def _line_number(number: int, _line: bytes) -> int:
 
 def _object_number(number: int, line: bytes) -> int | None:
     try:
-        return number if isinstance(json.loads(line), dict) else None
+        return number if isinstance(parse_json(line.decode()), dict) else None
     except ValueError:
         return None
 

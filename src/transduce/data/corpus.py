@@ -6,6 +6,7 @@ plain or compressed. `fields` names the two columns, fields or languages of such
 found early.
 """
 
+import logging
 import os
 import re
 from collections.abc import Iterable, Iterator
@@ -18,7 +19,7 @@ from transduce.data.formats.broken import BrokenRecord
 from transduce.data.formats.json_lines import read_fields
 from transduce.data.formats.lines import COMPRESSED
 from transduce.data.formats.lines import read_lines as read_lines  # part of this module too
-from transduce.data.formats.tables import lacks_names, read_columns
+from transduce.data.formats.tables import header_read_as_text, lacks_names, read_columns
 from transduce.data.formats.tmx import read_segments
 from transduce.errors import InputError, counted
 from transduce.files.unchanged import ChangedFileError
@@ -41,6 +42,8 @@ FORMATS: dict[str, Format] = {
 }
 """The formats of files with both sides, by their suffix."""
 
+
+_log = logging.getLogger("transduce")
 
 MOST_BROKEN = 1 / 20
 """The share of records that may be broken: then they are dropped, else the file is another one."""
@@ -186,11 +189,13 @@ def check_fields(
 
     If another file `among` those that the fields are given for has such names, they are meant for
     that file, and the first column is the source. `side` is the side that is read; None: both.
-    `source_only`: no other side is wanted of any file.
+    `source_only`: no other side is wanted of any file. Warn if columns are chosen by number in a
+    table that has a header, which is then read as text.
     """
     names = field_names(fields)
     if side is not None:
         names = (_name_of(side, names),)
+    _warn_of_header(path, names)
     if not _lacks_names(path, names) or any(_needs_names(other, names) for other in among):
         return
     wanted = "them by number, with --fields 1,2 or 2,1"
@@ -200,6 +205,19 @@ def check_fields(
         f"{path} has two columns and no header, so none is named {' or '.join(map(repr, names))}: "
         f"choose {wanted}"
     )
+
+
+def _warn_of_header(path: Path, names: tuple[str, ...]) -> None:
+    delimiter = {"tsv": "\t", "csv": ","}.get(format_of(path))
+    if delimiter is None or not os.path.isfile(path):  # noqa: PTH113 - a pipe can be read only once
+        return
+    with suppress(InputError):  # what cannot be read is reported when it is read
+        if header := header_read_as_text(path, names, delimiter=delimiter):
+            _log.warning(
+                f"{path} line 1 looks like a header ({', '.join(map(repr, header))}) but is read "
+                f"as text, because columns are chosen by number; if it is a header, use --fields "
+                f"{','.join(header)}"
+            )
 
 
 def _needs_names(path: Path, names: tuple[str, ...]) -> bool:

@@ -8,10 +8,13 @@ from typing import Any
 
 from transduce.files.atomic import atomic_file
 from transduce.files.errors import reporting_read_errors, reporting_write_errors
+from transduce.files.regular import MIB, read_json
 from transduce.files.unchanged import ReadFile, active_digests, stamp_of
 
 SETTLED_NS = 2 * 10**9
 """A file that is older shows every later write to it by its time stamps, on any file system."""
+MAX_MEMORY_BYTES = 256 * MIB
+"""A larger cache file is taken for a damaged one."""
 
 
 class JsonMemory:
@@ -23,7 +26,7 @@ class JsonMemory:
     def recall(self) -> dict[str, Any]:
         """Return all stored entries; none if the file is missing or damaged."""
         try:
-            known = json.loads(self._path.read_text(encoding="utf-8"))
+            known = read_json(self._path, max_bytes=MAX_MEMORY_BYTES)
         except (OSError, ValueError):
             return {}
         return known if isinstance(known, dict) else {}

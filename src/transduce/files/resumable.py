@@ -20,6 +20,7 @@ from transduce.errors import InputError
 from transduce.files.atomic import atomic_file, commit_file, partial_name, sole_writer
 from transduce.files.errors import reporting_read_errors, reporting_write_errors
 from transduce.files.locks import locked_own_file
+from transduce.files.regular import read_json
 
 RecordOf = Callable[[int, bytes], int | None]
 """Returns the number of the record that a line belongs to, given the line's number, from 0.
@@ -176,7 +177,7 @@ def _changes(
         return []
     known: Any = None
     with suppress(OSError, ValueError):
-        known = json.loads(description.read_text(encoding="utf-8"))
+        known = read_json(description)
     if not isinstance(known, dict):
         raise InputError(f"{partial} is in the way, and nothing says what it is of: move it away")
     now = json.loads(json.dumps(made_from))  # as it is read back

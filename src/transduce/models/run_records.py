@@ -11,7 +11,7 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from transduce.errors import InputError
-from transduce.files.checksums import check_record
+from transduce.files.checksums import RECORD_CHECKSUM, check_record
 from transduce.files.regular import MIB, read_json
 
 MAX_RECORD_BYTES = 16 * MIB
@@ -87,8 +87,9 @@ def read_provenance(path: Path, *, remedy: str = "restore it from a copy") -> di
     """Read the provenance of a run as it was written; raise unless its entries have their form."""
     tree = _read(path, remedy)
     _checked(_Provenance, tree, path, remedy)
-    found: dict[str, Any] = tree
-    return found
+    edited = f'if you have changed it yourself, remove its entry "{RECORD_CHECKSUM}"; else {remedy}'
+    check_record(tree, path, edited)
+    return {name: value for name, value in tree.items() if name != RECORD_CHECKSUM}
 
 
 def read_state(path: Path) -> CheckpointState:

@@ -90,6 +90,19 @@ def lacks_names(path: Path, names: tuple[str, ...]) -> bool:
     return _lacks_names([cell.strip() for cell in first], names)
 
 
+def header_read_as_text(path: Path, names: tuple[str, ...], *, delimiter: str) -> list[str] | None:
+    """Return the chosen cells of the first line if they look like a header; None: they do not.
+
+    Columns that are chosen by number have none, so such a line is read as text.
+    """
+    rows = _csv_rows(path) if delimiter == "," else _tsv_rows(path)
+    _, first = next(rows, (0, []))
+    if not all(map(_is_number, names)) or any(int(name) > len(first) for name in names):
+        return None
+    chosen = [first[int(name) - 1].strip() for name in names]
+    return chosen if _looks_like_header(chosen) else None
+
+
 def _tsv_rows(path: Path) -> Iterator[Row]:
     for number, line in enumerate(read_lines(path), start=1):
         yield number, line.split("\t")

@@ -6,6 +6,7 @@ they belong to. The next attempt resumes there if the server still has that vers
 
 import http.client
 import json
+import os
 import re
 import time
 import urllib.error
@@ -22,6 +23,7 @@ from transduce.errors import InputError, counted
 from transduce.files.atomic import atomic_file, commit_file
 from transduce.files.errors import reporting_read_errors, reporting_write_errors
 from transduce.files.locks import locked_own_file
+from transduce.files.regular import read_json
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,12 @@ def _locked_part(part: Path, path: Path) -> Iterator[None]:
     """Let one process at a time write the part of a file; leave none without bytes."""
     with ExitStack() as stack:
         with reporting_write_errors(part):
-            stack.enter_context(locked_own_file(part, written=path))
+            opened = stack.enter_context(locked_own_file(part, written=path))
+            if os.fstat(opened.fileno()).st_size and not _version_file(part).exists():
+                raise InputError(
+                    f"{part} is there already and is no download of ours: move it away, or choose "
+                    "another folder"
+                )
         try:
             yield
         finally:
@@ -86,7 +93,7 @@ def _copy(source: Path, part: Path, report: OnProgress) -> None:
         with reporting_read_errors(source):
             return file.read(size)
 
-    _delete_version(part)
+    _start_part(part, _Version())
     with file, reporting_write_errors(part), part.open("wb") as copy:
         _write_all(read, copy, FileProgress("download", source.name, 0, total), report)
 
@@ -165,7 +172,7 @@ def _resume(url: str, part: Path, timeout_s: float, report: OnProgress) -> None:
     with _request(url, part, offset, known, timeout_s) as response:
         found, start = _version_and_start(response)
         if start and (start != offset or known is None or not known.matches(found)):
-            _delete_version(part)
+            _discard(part)
             raise _InterruptedError("the file has changed on the server")
         if not start:
             _start_part(part, found)  # no bytes yet, or ranges are not supported, or a new version
@@ -200,7 +207,7 @@ def _request(
 def _refused(url: str, part: Path, answer: urllib.error.HTTPError) -> NoReturn:
     said = f"the server answers {answer.code} {answer.reason}"
     if answer.code == 416:
-        _delete_version(part)  # the file is shorter than the part we have
+        _discard(part)  # the file is shorter than the part we have
     elif answer.code < 500 and answer.code not in (408, 429):
         raise InputError(f"cannot download {url}: {said}; give a --mirror that has the file")
     raise _InterruptedError(said)
@@ -235,7 +242,7 @@ def _version_file(part: Path) -> Path:
 def _read_version(part: Path) -> tuple[_Version | None, int]:
     """Return the version and the size of the part; (None, 0) unless both files are there."""
     try:
-        version = _Version(**json.loads(_version_file(part).read_text(encoding="utf-8")))
+        version = _Version(**read_json(_version_file(part)))
         return version, part.stat().st_size
     except (OSError, ValueError, TypeError):
         return None, 0
@@ -248,6 +255,13 @@ def _start_part(part: Path, version: _Version) -> None:
         part.write_bytes(b"")
         with atomic_file(_version_file(part)) as making:
             making.write_text(json.dumps(asdict(version)), encoding="utf-8")
+
+
+def _discard(part: Path) -> None:
+    """Empty the part before its version is deleted: bytes without a version are not ours."""
+    with reporting_write_errors(part):
+        part.write_bytes(b"")
+    _delete_version(part)
 
 
 def _delete_version(part: Path) -> None:

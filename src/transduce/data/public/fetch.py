@@ -1,11 +1,15 @@
 """Fetching public corpora by name, and checking them.
 
 Where no checksum of a file is published, its content is accepted the first time and must stay the
-same from then on: `checksums.json` in the folder, the ledger, records it.
+same from then on: `checksums.json` in the folder, the ledger, records it. A text of another content
+than the ledger or the archive has is a user's own, and is never replaced.
 """
 
 import json
+import os
 from collections.abc import Mapping
+from functools import partial
+from itertools import chain, count
 from pathlib import Path
 from typing import NoReturn
 from urllib.parse import urlsplit
@@ -18,6 +22,7 @@ from transduce.data.public.unpack import unpack
 from transduce.errors import InputError, did_you_mean
 from transduce.files.atomic import atomic_file
 from transduce.files.errors import reporting_read_errors, reporting_write_errors
+from transduce.files.regular import read_json
 
 LEDGER = "checksums.json"
 
@@ -44,6 +49,7 @@ def fetch_corpus(
     for download in corpora[name].downloads:
         source = _source(download, mirror)
         if not _has_texts(download, folder, progress):
+            _check_room(download, folder)
             _fetch_archive(download, source, folder, retries=retries, report=progress)
             _unpack_texts(download, folder, report=progress)
     return tuple(folder / text.name for split in SPLITS for text in corpora[name].texts(split))
@@ -73,6 +79,18 @@ def _has_texts(download: Download, folder: Path, report: OnProgress) -> bool:
     return True
 
 
+def _check_room(download: Download, folder: Path) -> None:
+    """Raise before the download if a text's name is taken by a file that is not ours.
+
+    Without the archive, only a text in the ledger can be ours: a kill leaves both.
+    """
+    ledger = _read_ledger(folder)
+    for path in (folder / text.name for text in download.texts):
+        is_there = os.path.lexists(path)
+        if is_there and path.name not in ledger and not (folder / download.name).exists():
+            raise _taken(path)
+
+
 def _fetch_archive(
     download: Download,
     source: str | Path,
@@ -97,10 +115,25 @@ def _unpack_texts(download: Download, folder: Path, *, report: OnProgress) -> No
     path = folder / download.name
     targets = {text.member: folder / text.name for text in download.texts}
     try:
-        sums = unpack(path, targets, report=report)
+        sums = unpack(path, targets, report=report, check=partial(_check_targets, report=report))
     except RejectedFileError as rejection:
         _set_aside(path, rejection)
     _record(folder, {target.name: found for target, found in sums.items()})
+
+
+def _check_targets(sums: Mapping[Path, str], *, report: OnProgress) -> None:
+    """Raise if a text would take the place of a file that is not ours."""
+    for path, new in sums.items():
+        if os.path.lexists(path):
+            ours = (new, _read_ledger(path.parent).get(path.name))
+            if checksum(path, name=path.name, report=report) not in ours:
+                raise _taken(path)
+
+
+def _taken(path: Path) -> InputError:
+    return InputError(
+        f"{path} is there already and is not of this corpus: choose another folder, or move it away"
+    )
 
 
 def _verify_in_place(path: Path, expected: str | None, report: OnProgress) -> None:
@@ -112,7 +145,7 @@ def _verify_in_place(path: Path, expected: str | None, report: OnProgress) -> No
 
 def _set_aside(path: Path, rejection: RejectedFileError) -> NoReturn:
     """Rename a rejected file and drop its record; a user may have edited it, so it is kept."""
-    aside = path.with_name(path.name + ".rejected")
+    aside = _free_name(path.with_name(path.name + ".rejected"))
     with reporting_write_errors(path):
         path.replace(aside)
     _record(path.parent, {path.name: None})
@@ -121,12 +154,18 @@ def _set_aside(path: Path, rejection: RejectedFileError) -> NoReturn:
     ) from rejection
 
 
+def _free_name(path: Path) -> Path:
+    """Return a path at which nothing is, with a number if need be."""
+    numbered = (path.with_name(f"{path.name}.{number}") for number in count(2))
+    return next(one for one in chain([path], numbered) if not os.path.lexists(one))
+
+
 def _read_ledger(folder: Path) -> dict[str, str]:
     """Read the recorded checksums, by file name."""
     path = folder / LEDGER
     try:
         with reporting_read_errors(path):
-            ledger = json.loads(path.read_text(encoding="utf-8")) if path.exists() else {}
+            ledger = read_json(path) if path.exists() else {}
         if isinstance(ledger, dict) and all(isinstance(value, str) for value in ledger.values()):
             return ledger
     except ValueError:

@@ -11,6 +11,7 @@ from pathlib import Path
 from transduce.data.public.progress import FileProgress, OnProgress
 from transduce.errors import InputError
 from transduce.files.errors import reporting_read_errors
+from transduce.files.regular import open_regular
 
 CHUNK_BYTES = 1 << 20
 
@@ -35,7 +36,7 @@ def verify(path: Path, expected: str | None, *, name: str, report: OnProgress) -
 def checksum(path: Path, algorithm: str = "sha256", *, name: str, report: OnProgress) -> str:
     """Compute a file's checksum."""
     state, done = hashlib.new(algorithm, usedforsecurity=False), 0
-    with reporting_read_errors(path), path.open("rb") as file:
+    with reporting_read_errors(path), open_regular(path) as file:
         total = path.stat().st_size
         while chunk := file.read(CHUNK_BYTES):
             state.update(chunk)

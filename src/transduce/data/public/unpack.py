@@ -23,11 +23,18 @@ MAX_MEMBERS = 100_000  # tarfile keeps every member it has seen in memory
 MAX_SEGMENT_CHARS = 1 << 16
 
 
-def unpack(archive: Path, targets: Mapping[str, Path], *, report: OnProgress) -> dict[Path, str]:
+def unpack(
+    archive: Path,
+    targets: Mapping[str, Path],
+    *,
+    report: OnProgress,
+    check: Callable[[Mapping[Path, str]], None] = lambda _sums: None,
+) -> dict[Path, str]:
     """Write some members of a .tar, .tgz or .gz as plain text; return the sha256 of each file.
 
     A member that ends in .gz is decompressed; one in .sgm becomes one line per segment. The single
-    member of a .gz has the archive's own name. All files are written, or none.
+    member of a .gz has the archive's own name. All files are written, or none; `check` is called
+    with their sha256 before they get their names, and may raise.
     """
     with rejecting_damage(archive):
         if not archive.stat().st_size:
@@ -35,7 +42,9 @@ def unpack(archive: Path, targets: Mapping[str, Path], *, report: OnProgress) ->
         if not _is_gzip_only(archive):
             _check_members(archive, targets, report)
     with ExitStack() as stack:  # renames the files, in the end, if nothing was raised
-        return _write_members(archive, targets, stack=stack, report=report)
+        sums = _write_members(archive, targets, stack=stack, report=report)
+        check(sums)
+        return sums
 
 
 def segments(stream: IO[bytes]) -> Iterator[str]:

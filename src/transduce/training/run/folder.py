@@ -23,7 +23,12 @@ from transduce.data.corpus import Pair
 from transduce.data.development_set import SPLIT_SEED
 from transduce.errors import InputError
 from transduce.files.atomic import atomic_file
-from transduce.files.checksums import CHECKSUMS, is_as_written, write_checksums
+from transduce.files.checksums import (
+    CHECKSUMS,
+    is_as_written,
+    with_checksum,
+    write_checksums,
+)
 from transduce.files.digests import file_digest
 from transduce.files.errors import reporting_read_errors, reporting_write_errors
 from transduce.files.locks import is_locked, locked
@@ -182,7 +187,7 @@ class RunFolder:
             "tokenizer": file_digest(self.path / TOKENIZER),
             "init": None if init is None else file_digest(find_model(Path(init)).weights),
         }
-        self._write(PROVENANCE, json.dumps(origin, indent=1))
+        self._write(PROVENANCE, json.dumps(with_checksum(origin), indent=1))
 
     def resume(self, config: Config, budgets: BudgetChange) -> None:
         """Write the settings to resume with; changed budgets reopen a run that is finished."""
@@ -228,7 +233,7 @@ class RunFolder:
         for name, (_, now) in budgets.items():
             section, _, key = name.partition(".")
             origin["given"] = merge(origin["given"], {section: {key: now}})
-        self._write(PROVENANCE, json.dumps(origin, indent=1))
+        self._write(PROVENANCE, json.dumps(with_checksum(origin), indent=1))
 
     def is_finished(self) -> bool:
         """Whether the run has ended and the model folder is complete: the card is written last."""

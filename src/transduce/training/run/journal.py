@@ -1,4 +1,7 @@
-"""The journal of a run: one JSON line per event, readable even after a kill at any moment."""
+"""The journal of a run: one JSON line per event, readable even after a kill at any moment.
+
+Each line has a checksum, so that a changed number is told instead of drawn.
+"""
 
 import json
 import math
@@ -12,6 +15,7 @@ from typing import Any, Self, get_args, get_type_hints
 
 from transduce.errors import InputError
 from transduce.files.atomic import atomic_file
+from transduce.files.checksums import DamagedFileError, check_record, with_checksum
 from transduce.files.errors import reporting_read_errors, reporting_write_errors
 from transduce.files.regular import MIB, open_regular
 from transduce.training.run.events import Event, RolledBack, Scored
@@ -58,15 +62,8 @@ def read_journal(path: Path) -> list[Event]:
     Events and fields that this version does not know are skipped, and so is an incomplete last
     line. A number that was not finite comes back as nan.
     """
-    events = []
     with reporting_read_errors(path):
-        for number, found, _ in _whole_lines(path):
-            try:
-                event = _event(found)
-            except ValueError as damaged:
-                raise _damaged(path, number, damaged) from damaged
-            if event is not None:
-                events.append(event)
+        events = [event for event, _, _ in _whole_lines(path) if event is not None]
     last = {event.step: event for event in events if isinstance(event, Scored)}
     return [e for e in events if not isinstance(e, Scored) or last[e.step] is e]
 
@@ -76,7 +73,8 @@ def _line(event: Event) -> bytes:
         name: None if isinstance(value, float) and not math.isfinite(value) else value
         for name, value in asdict(event).items()
     }
-    return json.dumps({"event": type(event).__name__} | values, allow_nan=False).encode() + b"\n"
+    written = with_checksum({"event": type(event).__name__} | values)
+    return json.dumps(written, allow_nan=False).encode() + b"\n"
 
 
 def _cut(path: Path, step: int) -> None:
@@ -88,20 +86,23 @@ def _cut(path: Path, step: int) -> None:
                 kept.write(line)
 
 
-def _whole_lines(path: Path) -> Iterator[tuple[int, dict[str, Any], bytes]]:
-    """Stream each line's number, fields and bytes; a kill can only have cut the last line short."""
-    fault: ValueError | None = None
+def _whole_lines(path: Path) -> Iterator[tuple[Event | None, dict[str, Any], bytes]]:
+    """Stream each line's event, fields and bytes; a kill can only have cut the last line short."""
     with open_regular(path) as file:
         lines = iter(lambda: file.readline(MAX_LINE_BYTES), b"")
         for number, line in enumerate(lines, start=1):
-            if fault is not None:
-                raise _damaged(path, number - 1, fault) from fault
+            if not line.endswith(b"\n") and len(line) < MAX_LINE_BYTES:
+                return
             try:
                 found = _fields(line)
-            except ValueError as torn:
-                fault = torn
-                continue
-            yield number, found, line
+                check_record(found, path, "")
+                event = _event(found)
+            except (ValueError, DamagedFileError) as fault:
+                reason = fault.reason if isinstance(fault, DamagedFileError) else fault
+                raise InputError(
+                    f"{path} line {number:,} is damaged ({reason}); delete that line"
+                ) from fault
+            yield event, found, line
 
 
 def _fields(line: bytes) -> dict[str, Any]:
@@ -109,13 +110,9 @@ def _fields(line: bytes) -> dict[str, Any]:
         found = json.loads(line)
     except (ValueError, RecursionError) as malformed:
         raise ValueError("it is not JSON") from malformed
-    if not isinstance(found, dict) or not line.endswith(b"\n"):
-        raise ValueError("it is not a complete JSON object")
+    if not isinstance(found, dict):
+        raise ValueError("it is not a JSON object")
     return found
-
-
-def _damaged(path: Path, number: int, fault: ValueError) -> InputError:
-    return InputError(f"{path} line {number:,} is damaged ({fault}); delete that line")
 
 
 _KINDS: dict[str, type[Event]] = {kind.__name__: kind for kind in get_args(Event)}
