@@ -74,7 +74,7 @@ def has_checkpoint(folder: Path) -> bool:
     return any(folder.glob("checkpoints/step-*")) and not (folder / "README.md").exists()
 
 
-def run_on(node: Any) -> Path | None:
+def run_on(node: Any) -> tuple[int, Path] | None:
     """The run that a node computes: a process below its raylet holds the lock of the folder."""
     [raylet] = node.all_processes["raylet"]
     for status in Path("/proc").glob("[0-9]*/status"):
@@ -84,13 +84,20 @@ def run_on(node: Any) -> Path | None:
             for opened in (status.parent / "fd").iterdir():
                 target = opened.readlink()
                 if target.name == "lock" and target.parent.name.startswith("seed-"):
-                    return target.parent
+                    return int(status.parent.name), target.parent
     return None
 
 
-def is_training(node: Any) -> bool:
-    run = run_on(node)
-    return run is not None and has_checkpoint(run)
+def frozen_in_training(node: Any) -> tuple[int, Path] | None:
+    """Halt the process of a node that is in the middle of a run, so that it cannot finish it."""
+    found = run_on(node)
+    if found is None or not has_checkpoint(found[1]):
+        return None
+    os.kill(found[0], signal.SIGSTOP)
+    if has_checkpoint(found[1]):
+        return found
+    os.kill(found[0], signal.SIGCONT)
+    return None
 
 
 def results(out: Path) -> str:
@@ -149,12 +156,15 @@ def test_a_node_that_dies_has_its_runs_resumed_on_another(
     cluster.wait_for_nodes()
     out, alone = tmp_path / "out", tmp_path / "alone"
     process = start(file, out, "--on", cluster.address)
-    wait_until(lambda: is_training(one), process)
-    killed = run_on(one)
+    halted = None
+    while process.poll() is None and (halted := frozen_in_training(one)) is None:
+        time.sleep(0.05)
+    assert halted is not None, process.communicate()
+    pid, killed = halted
     cluster.remove_node(one, allow_graceful=False)
+    os.kill(pid, signal.SIGKILL)  # a node takes its processes along
     _, log = process.communicate()
     assert process.returncode == 0, log
-    assert killed is not None
     events = read_journal(killed / "journal.jsonl")
     begun, resumed = [event.step for event in events if isinstance(event, Started)]
     assert begun == 0
