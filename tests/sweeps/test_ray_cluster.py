@@ -23,6 +23,7 @@ from transduce.training.run.events import Started
 from transduce.training.run.journal import read_journal
 
 STEPS = 120
+CLIENT_PORT = 20_001
 needs_ray = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason="Ray is not installed: the extra 'cluster'"
 )
@@ -36,14 +37,26 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return sweep_file(folder / "s.yaml", Path(), budget={"steps": STEPS}, seeds=[1, 2])
 
 
-@pytest.fixture
-def cluster() -> Iterator[Any]:
+def start_cluster(**more: Any) -> Any:
     """A node for the sweep's own process; others are added. Each is a group of processes."""
     from ray.cluster_utils import Cluster
 
     quick = {"worker_niceness": 0}  # else its processes wait for all others on this machine
-    head = {"num_cpus": 0, "include_dashboard": False, "_system_config": quick}
-    found = Cluster(initialize_head=True, head_node_args=head)
+    head = {"num_cpus": 0, "include_dashboard": False, "_system_config": quick} | more
+    return Cluster(initialize_head=True, head_node_args=head)
+
+
+@pytest.fixture
+def cluster() -> Iterator[Any]:
+    found = start_cluster()
+    yield found
+    found.shutdown()
+
+
+@pytest.fixture
+def client_server() -> Iterator[Any]:
+    """A cluster that also listens for Ray Client."""
+    found = start_cluster(ray_client_server_port=CLIENT_PORT)
     yield found
     found.shutdown()
 
@@ -71,7 +84,9 @@ def wait_until(is_true: Callable[[], bool], process: "subprocess.Popen[str]") ->
 
 
 def has_checkpoint(folder: Path) -> bool:
-    return any(folder.glob("checkpoints/step-*")) and not (folder / "README.md").exists()
+    """Whether a run has saved a step, and is not finished."""
+    steps = [int(path.name.partition("-")[2]) for path in folder.glob("checkpoints/step-*")]
+    return any(steps) and not (folder / "README.md").exists()
 
 
 def run_on(node: Any) -> tuple[int, Path] | None:
@@ -193,3 +208,20 @@ def test_a_sweep_on_a_cluster_stops_on_request_and_goes_on(
     assert "resumes after step" in finish(file, out, *options)
     finish(file, tmp_path / "alone")
     assert products(out) == products(tmp_path / "alone")
+
+
+@needs_ray
+@pytest.mark.exhaustive
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Ray's open logs
+def test_a_sweep_computes_through_a_ray_client_server(
+    file: Path, tmp_path: Path, client_server: Any
+) -> None:
+    client_server.add_node(num_cpus=2)
+    client_server.wait_for_nodes()
+    out, alone, rows = tmp_path / "out", tmp_path / "alone", ("--only", "base")
+    address = f"ray://{client_server.address.partition(':')[0]}:{CLIENT_PORT}"
+    log = finish(file, out, "--on", address, "--at-once", "2", *rows)
+    assert "base, seed 1: is on " in log
+    finish(file, alone, *rows)
+    assert len(products(alone)) == 4
+    assert products(out) == products(alone)
