@@ -20,6 +20,10 @@ class InputError(TransduceError):
     """A file, a corpus, a vocabulary, a text or an option is wrong."""
 
 
+class DivergedError(TransduceError):
+    """Training diverged: the loss or the weights were not finite again and again."""
+
+
 def did_you_mean(name: str, known: Iterable[str]) -> str:
     """Return ` (did you mean …?)` with the known name whose last part is closest, or ''."""
     by_last_part = {candidate.rpartition(".")[2]: candidate for candidate in known}

@@ -28,15 +28,15 @@ def measured(number: MeasuredNumber, speeds: dict[str, float], *, free: int = 10
 def test_runs_are_added_while_the_total_speed_rises() -> None:
     number = MeasuredNumber()
     assert measured(number, {"a": 100}) == 2
-    assert measured(number, {"a": 90, "b": 90}) == 3
-    assert measured(number, {"a": 62, "b": 62, "c": 62}) == 2  # 186 after 180
+    assert measured(number, {"a": 90, "b": 90}) == 4
+    assert measured(number, dict.fromkeys("abcd", 48)) == 2  # 192 after 180
     assert measured(number, {"a": 90, "b": 90}) == 2, "once it is found out, it stays"
 
 
 def test_a_slower_model_may_join() -> None:
     number = MeasuredNumber()
     assert measured(number, {"small": 100}) == 2
-    assert measured(number, {"small": 80, "big": 5}) == 3  # fewer tokens in all, but more work
+    assert measured(number, {"small": 80, "big": 5}) == 4  # fewer tokens in all, but more work
 
 
 def test_short_runs_are_compared_by_their_total() -> None:
@@ -58,10 +58,11 @@ def test_memory_limits_the_number() -> None:
     number = MeasuredNumber()
     assert measured(number, {"a": 100}, free=70 * GIB) == 1
     assert measured(number, {"a": 100}, free=100 * GIB) == 2
+    assert measured(number, {"a": 90, "b": 90}, free=60 * GIB) == 3, "there is room for one"
     number.note_running(frozenset("ab"))
     number.note_out_of_memory()
     assert number.limit == 1
-    assert measured(number, {"a": 100}) == 1
+    assert measured(number, {"a": 100}) == 1, "it is not tried again"
 
 
 def test_without_a_gpu_it_stays_at_one() -> None:

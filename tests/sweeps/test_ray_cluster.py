@@ -23,6 +23,7 @@ from transduce.training.run.events import Started
 from transduce.training.run.journal import read_journal
 
 STEPS = 120
+CLIENT_PORT = 20_001
 needs_ray = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason="Ray is not installed: the extra 'cluster'"
 )
@@ -36,14 +37,26 @@ def file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return sweep_file(folder / "s.yaml", Path(), budget={"steps": STEPS}, seeds=[1, 2])
 
 
-@pytest.fixture
-def cluster() -> Iterator[Any]:
+def start_cluster(**more: Any) -> Any:
     """A node for the sweep's own process; others are added. Each is a group of processes."""
     from ray.cluster_utils import Cluster
 
     quick = {"worker_niceness": 0}  # else its processes wait for all others on this machine
-    head = {"num_cpus": 0, "include_dashboard": False, "_system_config": quick}
-    found = Cluster(initialize_head=True, head_node_args=head)
+    head = {"num_cpus": 0, "include_dashboard": False, "_system_config": quick} | more
+    return Cluster(initialize_head=True, head_node_args=head)
+
+
+@pytest.fixture
+def cluster() -> Iterator[Any]:
+    found = start_cluster()
+    yield found
+    found.shutdown()
+
+
+@pytest.fixture
+def client_server() -> Iterator[Any]:
+    """A cluster that also listens for Ray Client."""
+    found = start_cluster(ray_client_server_port=CLIENT_PORT)
     yield found
     found.shutdown()
 
@@ -71,10 +84,12 @@ def wait_until(is_true: Callable[[], bool], process: "subprocess.Popen[str]") ->
 
 
 def has_checkpoint(folder: Path) -> bool:
-    return any(folder.glob("checkpoints/step-*")) and not (folder / "README.md").exists()
+    """Whether a run has saved a step, and is not finished."""
+    steps = [int(path.name.partition("-")[2]) for path in folder.glob("checkpoints/step-*")]
+    return any(steps) and not (folder / "README.md").exists()
 
 
-def run_on(node: Any) -> Path | None:
+def run_on(node: Any) -> tuple[int, Path] | None:
     """The run that a node computes: a process below its raylet holds the lock of the folder."""
     [raylet] = node.all_processes["raylet"]
     for status in Path("/proc").glob("[0-9]*/status"):
@@ -84,13 +99,20 @@ def run_on(node: Any) -> Path | None:
             for opened in (status.parent / "fd").iterdir():
                 target = opened.readlink()
                 if target.name == "lock" and target.parent.name.startswith("seed-"):
-                    return target.parent
+                    return int(status.parent.name), target.parent
     return None
 
 
-def is_training(node: Any) -> bool:
-    run = run_on(node)
-    return run is not None and has_checkpoint(run)
+def frozen_in_training(node: Any) -> tuple[int, Path] | None:
+    """Halt the process of a node that is in the middle of a run, so that it cannot finish it."""
+    found = run_on(node)
+    if found is None or not has_checkpoint(found[1]):
+        return None
+    os.kill(found[0], signal.SIGSTOP)
+    if has_checkpoint(found[1]):
+        return found
+    os.kill(found[0], signal.SIGCONT)
+    return None
 
 
 def results(out: Path) -> str:
@@ -149,12 +171,15 @@ def test_a_node_that_dies_has_its_runs_resumed_on_another(
     cluster.wait_for_nodes()
     out, alone = tmp_path / "out", tmp_path / "alone"
     process = start(file, out, "--on", cluster.address)
-    wait_until(lambda: is_training(one), process)
-    killed = run_on(one)
+    halted = None
+    while process.poll() is None and (halted := frozen_in_training(one)) is None:
+        time.sleep(0.05)
+    assert halted is not None, process.communicate()
+    pid, killed = halted
     cluster.remove_node(one, allow_graceful=False)
+    os.kill(pid, signal.SIGKILL)  # a node takes its processes along
     _, log = process.communicate()
     assert process.returncode == 0, log
-    assert killed is not None
     events = read_journal(killed / "journal.jsonl")
     begun, resumed = [event.step for event in events if isinstance(event, Started)]
     assert begun == 0
@@ -183,3 +208,20 @@ def test_a_sweep_on_a_cluster_stops_on_request_and_goes_on(
     assert "resumes after step" in finish(file, out, *options)
     finish(file, tmp_path / "alone")
     assert products(out) == products(tmp_path / "alone")
+
+
+@needs_ray
+@pytest.mark.exhaustive
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # Ray's open logs
+def test_a_sweep_computes_through_a_ray_client_server(
+    file: Path, tmp_path: Path, client_server: Any
+) -> None:
+    client_server.add_node(num_cpus=2)
+    client_server.wait_for_nodes()
+    out, alone, rows = tmp_path / "out", tmp_path / "alone", ("--only", "base")
+    address = f"ray://{client_server.address.partition(':')[0]}:{CLIENT_PORT}"
+    log = finish(file, out, "--on", address, "--at-once", "2", *rows)
+    assert "base, seed 1: is on " in log
+    finish(file, alone, *rows)
+    assert len(products(alone)) == 4
+    assert products(out) == products(alone)

@@ -20,6 +20,7 @@ from transduce.config.load import read_yaml
 from transduce.config.rules import broken_rule
 from transduce.config.schema import LargeCount, Positive, Section
 from transduce.errors import ConfigError, did_you_mean
+from transduce.sweeps.searching.ranges import SettingRange, SweepPruning, SweepSearch
 
 BASE = "base"
 """The name of the row that the variations differ from."""
@@ -132,6 +133,9 @@ class SweepFile(Section):
     grid: Annotated[dict[str, tuple[Any, ...]], BeforeValidator(_with_tuple_values)] = Field(
         default_factory=dict, description="settings with their values: a row for each combination"
     )
+    search: SweepSearch | None = Field(
+        default=None, description="settings that are searched within ranges, with --search"
+    )
     seeds: Seeds = Field(default=(1,), description="random seeds: a run for each")
     budget: SweepBudget | None = Field(
         default=None, description="how long each run trains; by default as its settings say"
@@ -157,6 +161,11 @@ class SweepFile(Section):
         for seeds in (self.seeds, *(variation.seeds for variation in self.variations)):
             _refuse_repeated("seeds", seeds)
         _refuse_repeated("test: the name", [test.name for test in self.test])
+        if self.search is not None and len(self.seeds) > 1:
+            raise ValueError(
+                "seeds: a search trains each trial with one seed; name one, and train the best "
+                "settings with several afterwards"
+            )
         return self
 
     @classmethod
@@ -228,12 +237,16 @@ def _complaints(invalid: ValidationError) -> Iterator[str]:
 
 
 def _section_at(place: list[Any]) -> type[Section]:
-    names: dict[str, type[Section]] = {
-        "variations": SweepVariation,
-        "test": SweepTest,
-        "budget": SweepBudget,
+    names: dict[tuple[str, ...], type[Section]] = {
+        ("search", "ranges"): SettingRange,
+        ("search", "prune"): SweepPruning,
+        ("search",): SweepSearch,
+        ("variations",): SweepVariation,
+        ("test",): SweepTest,
+        ("budget",): SweepBudget,
     }
-    return names.get(str(place[0]), SweepFile) if place else SweepFile
+    above = tuple(map(str, place))
+    return next((names[above[:n]] for n in (2, 1) if above[:n] in names), SweepFile)
 
 
 def _known_names(place: list[Any]) -> list[str]:

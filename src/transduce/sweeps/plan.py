@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -42,6 +42,7 @@ class SweepRun:
     settings: Tree  # all settings that are given to `transduce.train`
     preset: str | None
     grid: dict[str, Any]  # the row's values on the grid; {}: it is none of the grid's rows
+    trial: dict[str, Any] = field(default_factory=dict)  # searched settings; {}: it is no trial
 
     @property
     def name(self) -> str:
@@ -52,6 +53,11 @@ class SweepRun:
     def fault_file(self) -> Path:
         """The file beside the run folder that says why the run failed; absent if it did not."""
         return self.folder.with_name(f"{self.folder.name}.fault")
+
+    @property
+    def pruned_file(self) -> Path:
+        """The file beside the run folder that says why a trial was stopped early, if it was."""
+        return self.folder.with_name(f"{self.folder.name}.pruned")
 
     @property
     def device(self) -> str:
@@ -99,33 +105,47 @@ class SweepPlan:
         """Whether minutes end the runs."""
         return any("minutes" in _training(run.settings) for run in self.runs)
 
-    def selected(self, only: Sequence[str], skip: Sequence[str]) -> list[SweepRun]:
-        """Return the runs of the rows that `only` names, all without it, except those in `skip`.
+    @property
+    def is_in_epochs(self) -> bool:
+        """Whether the text decides how many epochs the budget means."""
+        budget = self.file.budget
+        return budget is not None and (budget.tokens or budget.operations) is not None
 
-        Both hold names of rows, in which * stands for anything.
-        """
-        wanted = set(self.rows) if not only else self._rows_named(only, "--only")
-        unwanted = self._rows_named(skip, "--skip")
-        return [run for run in self.runs if run.variation in wanted - unwanted]
-
-    def _rows_named(self, patterns: Sequence[str], option: str) -> set[str]:
-        found: set[str] = set()
-        for pattern in patterns:
-            named = {row for row in self.rows if row == pattern or fnmatchcase(row, pattern)}
-            if not named:
-                hint = did_you_mean(pattern, self.rows) or f": known are {', '.join(self.rows)}"
-                raise InputError(f"{option} {pattern}: the sweep has no such row{hint}")
-            found |= named
-        return found
+    def with_runs(self, runs: Sequence[SweepRun]) -> "SweepPlan":
+        """Copy with more runs."""
+        return replace(self, runs=(*self.runs, *runs))
 
     def with_epochs(self, epochs_of: Mapping[str, float]) -> "SweepPlan":
         """Copy with the epochs that a budget in tokens or operations means for some rows."""
-        runs = []
-        for run in self.runs:
-            epochs = epochs_of.get(run.variation)
-            change: Tree = {} if epochs is None else {"training": {"epochs": round(epochs, 6)}}
-            runs.append(replace(run, settings=merge(run.settings, change)))
+        runs = [with_epochs(run, epochs_of.get(run.variation)) for run in self.runs]
         return replace(self, runs=tuple(runs))
+
+
+def with_epochs(run: SweepRun, epochs: float | None) -> SweepRun:
+    """Copy a run with another number of epochs; None: as it is."""
+    if epochs is None:
+        return run
+    return replace(run, settings=merge(run.settings, {"training": {"epochs": round(epochs, 6)}}))
+
+
+def selected_rows(rows: Sequence[str], only: Sequence[str], skip: Sequence[str]) -> set[str]:
+    """Return the rows that `only` names, all without it, except those in `skip`.
+
+    Both hold names of rows, in which * stands for anything.
+    """
+    wanted = set(rows) if not only else _rows_named(rows, only, "--only")
+    return wanted - _rows_named(rows, skip, "--skip")
+
+
+def _rows_named(rows: Sequence[str], patterns: Sequence[str], option: str) -> set[str]:
+    found: set[str] = set()
+    for pattern in patterns:
+        named = {row for row in rows if row == pattern or fnmatchcase(row, pattern)}
+        if not named:
+            hint = did_you_mean(pattern, rows) or f": known are {', '.join(rows)}"
+            raise InputError(f"{option} {pattern}: the sweep has no such row{hint}")
+        found |= named
+    return found
 
 
 def make_plan(file: SweepFile, folder: Path) -> SweepPlan:

@@ -12,7 +12,9 @@ from transduce.sweeps.plan import SweepPlan
 from transduce.sweeps.results import SweepResults, read_results
 
 TABLE, CSV, JSON = "results.md", "results.csv", "results.json"
-CURVES, HEAT_MAP = "curves.png", "heat_map.png"
+CURVES, HEAT_MAP, SEARCH = "curves.png", "heat_map.png", "search.png"
+MOST_CURVES = 12
+"""How many rows of a search have their curves drawn: those of the file, then the best trials."""
 
 
 @dataclass(frozen=True)
@@ -52,18 +54,23 @@ def _draw(results: SweepResults) -> dict[str, str]:
     """Draw what there is, and return captions by the names of the files."""
     from transduce.analysis.overlaid_curves import draw_overlaid
     from transduce.sweeps.reporting.heat_map import draw_heat_map, is_two_dimensional
+    from transduce.sweeps.reporting.search_picture import draw_search
 
     drawn = {}
-    first = [next((run.run for run in row.runs if run.run), None) for row in results.rows]
+    is_search = results.plan.file.search is not None
+    rows = results.rows[:MOST_CURVES] if is_search else results.rows
+    first = [next((run.run for run in row.runs if run.run), None) for row in rows]
     runs = [
         replace(run, name=row.name)
-        for run, row in zip(first, results.rows, strict=True)
+        for run, row in zip(first, rows, strict=True)
         if run is not None and run.scores
     ]
     if runs:
         results.plan.folder.mkdir(parents=True, exist_ok=True)
         draw_overlaid(group_runs(runs), results.plan.folder / CURVES)
         drawn[CURVES] = "scores on the development set, of the first seed of each row"
+    if is_search and draw_search(results, results.plan.folder / SEARCH):
+        drawn[SEARCH] = "dev scores of the trials, by their number and by each searched setting"
     if is_two_dimensional(results) and draw_heat_map(results, results.plan.folder / HEAT_MAP):
         drawn[HEAT_MAP] = "mean scores on the grid"
     return drawn

@@ -29,7 +29,7 @@ from transduce.text.tokenizer import Tokenizer
 from transduce.training.run.events import Finished, Scored, Started, Stepped
 from transduce.training.run.folder import RunFolder
 
-Status = Literal["finished", "unfinished", "failed", "not begun"]
+Status = Literal["finished", "unfinished", "pruned", "failed", "not begun"]
 
 
 @dataclass(frozen=True)
@@ -60,7 +60,7 @@ class RunResult:
     planned: SweepRun
     status: Status
     run: Run | None = field(default=None, repr=False)  # None: its folder holds no run
-    fault: str = ""  # why it failed, or cannot be read
+    fault: str = ""  # why it failed, cannot be read or was stopped early
     dev: DevResult | None = None  # None: it has not been scored
     tests: dict[str, ScoredTest] = field(default_factory=dict)  # by the names of the test sets
 
@@ -91,6 +91,8 @@ class RunResult:
         """The status in words."""
         if self.status == "unfinished":
             return f"step {self.steps:,}"
+        if self.status == "pruned":
+            return f"pruned: {self.fault}"
         if self.fault:  # of a finished run: its test sets were not translated
             return f"failed: {self.fault}" if self.status == "failed" else f"trained; {self.fault}"
         return self.status
@@ -182,6 +184,32 @@ def score_on(run: RunResult, name: str) -> MetricScore | None:
     return run.tests[name].metric if name in run.tests else None
 
 
+def trials_by_score(rows: Sequence[RowResult], by: Literal["loss", "metric"]) -> list[RowResult]:
+    """Return the rows of the file in its order, then the trials of a search, the best first.
+
+    Trials that were stopped early follow those that are finished, and then all others.
+    """
+
+    def rank(row: RowResult) -> tuple[int, float]:
+        [run] = row.runs
+        place = {"finished": 0, "pruned": 1}.get(run.status, 2)
+        cost = dev_cost(run, by)
+        return place, math.inf if cost is None or place == 2 else cost
+
+    fixed = [row for row in rows if not row.runs[0].planned.trial]
+    return [*fixed, *sorted((row for row in rows if row.runs[0].planned.trial), key=rank)]
+
+
+def dev_cost(run: RunResult, by: Literal["loss", "metric"]) -> float | None:
+    """Return the dev loss, or the metric with its sign turned where higher is better."""
+    if run.dev is None:
+        return None
+    metric = run.dev.metric
+    if by == "loss":
+        return run.dev.loss
+    return None if metric is None else -metric.score if metric.higher_is_better else metric.score
+
+
 def read_results(plan: SweepPlan) -> SweepResults:
     """Read all run folders that exist, score their test translations, and compare the rows."""
     notes: list[str] = []
@@ -192,13 +220,15 @@ def read_results(plan: SweepPlan) -> SweepResults:
         runs.setdefault(planned.variation, []).append(found)
     base = _base_config(plan, [run for found in runs.values() for run in found])
     rows = [RowResult(name, _config_of(found, base), tuple(found)) for name, found in runs.items()]
+    if plan.file.search is not None:
+        rows = trials_by_score(rows, plan.file.search.by)
     results = SweepResults(plan, tuple(rows), (*notes,))
     compared = tuple(_compared(row, results.base) for row in rows)
     return SweepResults(plan, compared, (*notes, *_incomparable(results)))
 
 
 def _read_run(planned: SweepRun, tests: "_TestSets", tell: Tell) -> RunResult:
-    fault = _fault_of(planned)
+    fault = _text_of(planned.fault_file)
     if not (planned.folder / JOURNAL).exists():
         return RunResult(planned, "failed" if fault else "not begun", fault=fault)
     told: list[str] = []
@@ -210,19 +240,21 @@ def _read_run(planned: SweepRun, tests: "_TestSets", tell: Tell) -> RunResult:
     for line in told:
         tell(f"{planned.name}: {line}")
     dev = _dev_result(run)
+    if planned.trial and (why := _text_of(planned.pruned_file)):
+        return RunResult(planned, "pruned", run, why, dev)
     if not run.finished:
         return RunResult(planned, "failed" if fault else "unfinished", run, fault, dev)
     return RunResult(planned, "finished", run, fault, dev, dict(tests.scores(planned)))
 
 
-def _fault_of(planned: SweepRun) -> str:
-    """Return why a run has failed; '': it has not."""
+def _text_of(path: Path) -> str:
+    """Return what a file beside a run says of its end; '': there is no such file."""
     try:
-        text = planned.fault_file.read_text(encoding="utf-8", errors="replace")
+        text = path.read_text(encoding="utf-8", errors="replace")
     except FileNotFoundError:
         return ""
     except OSError as unreadable:
-        return f"cannot read {planned.fault_file}: {unreadable.strerror}"
+        return f"cannot read {path}: {unreadable.strerror}"
     return " ".join(text.split()) or "not known why"
 
 

@@ -13,7 +13,7 @@ import torch
 from transduce.config.schema import Config
 from transduce.data.batch import Batch
 from transduce.data.loader import Loader, StepBatches
-from transduce.errors import InputError, TransduceError, counted
+from transduce.errors import DivergedError, InputError, counted
 from transduce.models.base import Seq2Seq
 from transduce.tasks.base import MetricScore
 from transduce.training.dev import Evaluate
@@ -251,7 +251,7 @@ class TrainingSession:
             return
         batches = "; ".join(self._skipped_batches[:MAX_SKIPPED_IN_A_ROW])
         if self.progress.rollbacks == MAX_ROLLBACKS:
-            raise TransduceError(
+            raise DivergedError(
                 f"training diverged: {self.progress.skipped_in_a_row} steps in a row were skipped, "
                 f"for the {MAX_ROLLBACKS + 1}th time since the last checkpoint (now at "
                 f"{batches}); lower training.learning_rate or set training.clip_norm=1"
@@ -304,14 +304,14 @@ class TrainingSession:
             return is_finite and self._has_new_weights and self.progress.skipped_in_a_row == 0
         at = self.progress
         if at.step and at.skipped >= at.step:
-            raise TransduceError(
+            raise DivergedError(
                 f"no weights were learned: none of {counted(at.step, 'step')} could be taken, "
                 "because the loss was not finite; lower training.learning_rate or set "
                 "training.clip_norm=1"
             )
         if not is_finite or self._skipped_since_taken >= MAX_SKIPPED_IN_A_ROW:
             skipped = f"the last {self._skipped_since_taken:,} steps up to the end were skipped"
-            raise TransduceError(
+            raise DivergedError(
                 f"training diverged: {skipped if is_finite else 'the weights are not finite'} (now "
                 f"at step {at.step:,}); the checkpoints before are intact: lower "
                 "training.learning_rate or set training.clip_norm=1"

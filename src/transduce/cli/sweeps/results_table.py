@@ -8,7 +8,12 @@ from rich.measure import Measurement
 from rich.table import Table
 from rich.text import Text
 
-from transduce.sweeps.reporting.markdown import score_cells, seed_cell, setting_cells
+from transduce.sweeps.reporting.markdown import (
+    score_cells,
+    seed_cell,
+    setting_cells,
+    state_cells,
+)
 
 if TYPE_CHECKING:
     from transduce.sweeps.results import SweepResults
@@ -24,8 +29,11 @@ def print_results(results: "SweepResults") -> None:
     console = Console(highlight=False, markup=False, emoji=False)
     names = {"row": [row.name for row in results.rows]}
     scores, seeds = score_cells(results), [seed_cell(row) for row in results.rows]
-    if set(seeds) != {"1"}:
+    states = state_cells(results)
+    pruned = [bool(cell) for cell in states.get("state", [""] * len(seeds))]
+    if any(cell != "1" for cell, is_pruned in zip(seeds, pruned, strict=True) if not is_pruned):
         scores["seeds"] = seeds
+    scores |= states
     table = _table(names | setting_cells(results) | scores)
     unbounded = console.options.update(max_width=10_000)
     if Measurement.get(console, unbounded, table).maximum > console.width:

@@ -46,6 +46,14 @@ OnlyOption = Annotated[
 SkipOption = Annotated[
     list[str] | None, typer.Option(metavar="ROW", help="Leave this row out; repeatable.")
 ]
+SearchOption = Annotated[
+    int | None,
+    typer.Option(
+        "--search",
+        metavar="N",
+        help="Trials of the file's search in all: settings drawn from its ranges.",
+    ),
+]
 ReportOption = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="Write the results of the sweep in this folder; no training."),
@@ -58,6 +66,7 @@ def sweep(
     at_once: AtOnceOption = None,
     only: OnlyOption = None,
     skip: SkipOption = None,
+    search: SearchOption = None,
     on: OnRayOption = None,
     report: ReportOption = None,
 ) -> None:
@@ -68,9 +77,10 @@ def sweep(
     from transduce.errors import InputError
     from transduce.sweeps.file import read_sweep_file
     from transduce.sweeps.plan import make_plan, read_plan
+    from transduce.sweeps.searching.search import check_trials
 
     if report is not None:
-        if any((file, out, at_once is not None, only, skip, on)):
+        if any((file, out, at_once is not None, only, skip, search is not None, on)):
             raise InputError("--report DIR trains nothing: leave out the rest")
         _write_report(read_plan(report))
         return
@@ -79,8 +89,9 @@ def sweep(
     if at_once is not None and at_once < 1:
         raise InputError(f"--at-once {at_once}: must be 1 or more")
     plan = make_plan(read_sweep_file(file), out or Path("sweeps") / file.stem)
+    check_trials(plan, search)
     machines = _machines(on, at_once, by_clock=plan.is_by_clock)
-    _compute(plan, only or [], skip or [], machines)
+    _compute(plan, only or [], skip or [], trials=search, machines=machines)
 
 
 def _machines(on: str | None, at_once: int | None, *, by_clock: bool) -> "Machines":
@@ -94,12 +105,16 @@ def _machines(on: str | None, at_once: int | None, *, by_clock: bool) -> "Machin
     return RayCluster(on, at_once)
 
 
-def _compute(plan: "SweepPlan", only: list[str], skip: list[str], machines: "Machines") -> None:
+def _compute(
+    plan: "SweepPlan", only: list[str], skip: list[str], *, trials: int | None, machines: "Machines"
+) -> None:
     from transduce.cli.sweeps.sweep_display import watching_sweep
     from transduce.sweeps.running.runner import run_sweep
 
     with watching_sweep() as watch:
-        outcome = run_sweep(plan, only=only, skip=skip, machines=machines, watcher=watch)
+        outcome = run_sweep(
+            plan, only=only, skip=skip, trials=trials, machines=machines, watcher=watch
+        )
         watch.end()
         _report_outcome(outcome, watch)
     _write_report(outcome.plan)

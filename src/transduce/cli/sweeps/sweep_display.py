@@ -79,7 +79,7 @@ class SweepDisplay(SweepWatcher):
         """Say how many runs there are, and show them from now on."""
         self._status = status
         before = f", {finished:,} finished before" if finished else ""
-        self.say(f"{counted(len(status.runs), 'run')}{before}")
+        self.say(f"{counted(status.total, 'run')}{before}")
         self._rhythm = Rhythm(self._every_s, self._clock)
         self._display.show_below(self)
 
@@ -88,6 +88,10 @@ class SweepDisplay(SweepWatcher):
         name = status.run.name
         for line in self._lines(status, message):
             self.say(f"{name}: {line}", style=_style(status, message))
+
+    def noted(self, text: str) -> None:
+        """Write what the user should know."""
+        self.say(text)
 
     def waited(self) -> None:
         """Without a terminal, write now and then how far the whole is."""
@@ -117,6 +121,8 @@ class SweepDisplay(SweepWatcher):
                 pass  # its line shows the best score
             case Scored() | Skipped() | RolledBack() | MemoryLowered() | Warned():
                 yield from lines(message)
+            case Done(pruned=reason) if reason:
+                yield reason
             case Done(is_stopped=False):
                 yield f"finished in {duration(status.seconds)}{_best(status, ', ')}"
             case Done():
@@ -152,6 +158,7 @@ _COLOURS = {
     "training": "",
     "testing": "",
     "finished": "green",
+    "pruned": "dim",
     "failed": "red",
     "stopped": "yellow",
 }
@@ -160,9 +167,9 @@ _COLOURS = {
 def summary(status: SweepStatus) -> str:
     """Say in one line how far a sweep is."""
     done, computing = status.count("finished"), status.count(*RUNNING)
-    parts = [f"{done:,} of {counted(len(status.runs), 'run')} finished", f"{computing:,} computing"]
-    failed = status.count("failed")
-    parts += [f"{failed:,} failed"] if failed else []
+    parts = [f"{done:,} of {counted(status.total, 'run')} finished", f"{computing:,} computing"]
+    for phase in ("pruned", "failed"):
+        parts += [f"{count:,} {phase}"] if (count := status.count(phase)) else []
     left = status.seconds_left()
     parts += [f"about {duration(left)} left"] if left is not None else []
     return ", ".join(parts)
@@ -172,6 +179,8 @@ def state_of(status: RunStatus) -> str:
     """Describe where a run stands: `40%  step 800  BLEU 12.30`."""
     if status.phase == "failed":
         return f"failed: {status.fault}"
+    if status.phase == "pruned":
+        return f"pruned  step {status.step:,}{_best(status, '  ')}" if status.step else "pruned"
     if status.phase not in ("training", "finished"):
         words = {"testing": "translating the test sets", "starting": status.work or "starting"}
         return words.get(status.phase, status.phase)
@@ -196,6 +205,8 @@ def _style(status: RunStatus, message: Message) -> str:
     match message:
         case Failed():
             return "yellow" if status.phase == "waiting" else "red"
+        case Done(pruned=reason) if reason:
+            return "dim"
         case Done(is_stopped=False):
             return "green"
         case Skipped() | RolledBack() | MemoryLowered() | Warned():
@@ -206,6 +217,9 @@ def _style(status: RunStatus, message: Message) -> str:
 
 def _most_important(runs: Sequence[RunStatus], most: int) -> list[RunStatus]:
     """Return the runs to show in order: if there are too many, rather those that compute."""
-    order = ("training", "testing", "starting", "failed", "waiting", "stopped", "finished")
+    order = (
+        *("training", "testing", "starting", "failed", "waiting", "stopped"),
+        *("finished", "pruned"),
+    )
     ranked = sorted(range(len(runs)), key=lambda number: order.index(runs[number].phase))
     return [runs[number] for number in sorted(ranked[: max(most, 1)])]

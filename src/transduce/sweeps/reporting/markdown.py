@@ -37,7 +37,7 @@ def _summary(results: SweepResults) -> str:
     done = f"{states.count('finished')} of {counted(len(states), 'run')} finished"
     others = [
         f"{states.count(state)} {state}"
-        for state in ("unfinished", "failed", "not begun")
+        for state in ("unfinished", "pruned", "failed", "not begun")
         if state in states
     ]
     budget = results.plan.file.budget
@@ -74,13 +74,19 @@ def score_cells(results: SweepResults) -> Columns:
     return columns
 
 
+def state_cells(results: SweepResults) -> Columns:
+    """Return which trials of a search were stopped early; empty if none was."""
+    cells = ["pruned" if row.runs[0].status == "pruned" else "" for row in results.rows]
+    return {"state": cells} if any(cells) else {}
+
+
 def _columns(results: SweepResults) -> Columns:
     rows = results.rows
     columns: Columns = {}
     if is_of_paper(results):
         columns[""] = [_group(row) for row in rows]
     columns["row"] = [_escaped(row.name) for row in rows]
-    columns |= setting_cells(results) | score_cells(results)
+    columns |= setting_cells(results) | score_cells(results) | state_cells(results)
     columns["params"] = [_parameters(row.parameters) for row in rows]
     columns["seeds"] = [seed_cell(row) for row in rows]
     if is_of_paper(results):
@@ -141,6 +147,7 @@ def _explanations(results: SweepResults) -> Iterator[str]:
     )
     if any(len(row.finished) > 1 for row in results.rows):
         yield "± is the standard deviation over the seeds of a row."
+    yield from _search(results)
     tested = [name for name in results.sets if name != DEV]
     if tested:
         file = results.plan.file
@@ -158,6 +165,24 @@ def _explanations(results: SweepResults) -> Iterator[str]:
         )
     yield from _noise(results)
     yield from _correlations(results)
+
+
+def _search(results: SweepResults) -> Iterator[str]:
+    """Say how the trials were drawn and how their scores are to be read."""
+    search = results.plan.file.search
+    if search is None:
+        return
+    by = "dev loss" if search.by == "loss" else "dev score"
+    yield (
+        f"Trials of the search (sampler {search.sampler}, seed {search.seed}) are in the order of "
+        f"their {by}, the best first. The best of many has been lucky too: its {by} is better than "
+        "that of another seed would be. Test sets had no part in the choice."
+    )
+    if state_cells(results):
+        yield (
+            "Pruned: stopped early, because finished trials were better by then, or because "
+            "training diverged. Its scores are not compared; the table of runs has the best so far."
+        )
 
 
 def _noise(results: SweepResults) -> Iterator[str]:

@@ -25,6 +25,7 @@ def write_json(results: SweepResults) -> str:
         "base": file.base,
         "budget": file.budget.model_dump(exclude_none=True) if file.budget else None,
         "compared_with": results.base.name,
+        "search": file.search.model_dump(mode="json") if file.search else None,
         "rows": [_row_record(results, row) for row in results.rows],
         "runs": [_run_record(results, run) for run in results.runs],
         "rank_correlation_with_paper": {
@@ -95,6 +96,7 @@ def _run_record(results: SweepResults, run: RunResult) -> Record:
         "status": run.status,
         "fault": run.fault or None,
         "grid": run.planned.grid,
+        "trial": run.planned.trial,
         "steps": run.steps,
         "tokens": run.tokens,
         "parameters": run.parameters,

@@ -4,10 +4,10 @@ import statistics
 from collections.abc import Mapping
 
 WORTH_IT = 1.1
-"""Another run at once is kept only if the total speed rises by this factor."""
+"""More runs at once are kept only if the total speed rises by this factor."""
 
 SPARE_MEMORY = 1.25
-"""Another run starts only if this many times the memory of a run is free."""
+"""A run starts beside others only if this many times the memory of one of them is free."""
 
 WARM_UP_REPORTS, REPORTS = 2, 5
 """How many reports of a run's speed are left out after each change, and how many then count."""
@@ -33,11 +33,12 @@ class FixedNumber:
 
 
 class MeasuredNumber:
-    """Starts with one run, and adds another as long as the total speed rises and memory allows.
+    """Starts with one run, and doubles the number while the total speed rises and memory allows.
 
-    The speeds of the runs are compared before and after another one joins them: n runs of which
-    each keeps the share r of its speed when there are n + 1 compute r (n + 1) / n times as much.
-    So models of different sizes can be compared. Without reports of a GPU's memory it stays at one.
+    Each change costs the time in which new runs start and compile, so it is doubled rather than
+    raised by one. The speeds of the runs are compared before and after others join them: n runs of
+    which each keeps the share r of its speed when there are m compute r m / n times as much. So
+    models of different sizes can be compared. Without reports of a GPU's memory it stays at one.
     """
 
     def __init__(self) -> None:
@@ -45,7 +46,7 @@ class MeasuredNumber:
         self._running: frozenset[str] = frozenset()
         self._stepping: frozenset[str] = frozenset()  # runs whose first steps are made
         self._reports: dict[str, list[float]] = {}
-        self._before: dict[str, float] = {}  # speeds with one run fewer
+        self._before: dict[str, float] = {}  # speeds with fewer runs
         self._is_settled = False  # no more runs are added
         self._memory: tuple[int, int] | None = None  # free and total bytes
 
@@ -86,18 +87,19 @@ class MeasuredNumber:
     def _decide(self, now: Mapping[str, float]) -> None:
         count = len(now)
         if count > 1 and self._before and _gain(self._before, now) < WORTH_IT:
-            self.limit, self._is_settled = count - 1, True
-        elif self._has_memory_for_another(count):
+            self.limit, self._is_settled = len(self._before), True
+        elif more := min(count, self._room_for(count)):
             self._before = dict(now)
-            self.limit = count + 1
+            self.limit = count + more
         else:
             self._start_measuring()  # memory may become free
 
-    def _has_memory_for_another(self, count: int) -> bool:
+    def _room_for(self, count: int) -> int:
+        """Return how many more runs have room in memory, given that `count` compute now."""
         if self._memory is None:
-            return False
+            return 0
         free, total = self._memory
-        return free > SPARE_MEMORY * (total - free) / count
+        return int(free / max(SPARE_MEMORY * (total - free) / count, 1.0))
 
 
 def _gain(before: Mapping[str, float], now: Mapping[str, float]) -> float:

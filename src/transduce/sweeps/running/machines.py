@@ -52,6 +52,10 @@ class Machines(Protocol):
         """Decide what each run may use; raise if one names a device that is not there."""
         ...
 
+    def slots(self) -> int:
+        """Return how many jobs can compute at once; others would wait for a place."""
+        ...
+
     def start(self, job: TrainJob | PrepareJob, log: Path) -> Worker:
         """Start a job; what its process prints goes to `log`."""
         ...
@@ -83,6 +87,10 @@ class LocalMachine:
         # All together use the cores once.
         usual = GPU_RUNS if self._on_gpu else 1
         self.threads = max(1, torch.get_num_threads() // (self._at_once or usual))
+
+    def slots(self) -> int:
+        """Return how many runs compute at once."""
+        return self.number.limit
 
     def start(self, job: TrainJob | PrepareJob, log: Path) -> Worker:
         """Start a process."""

@@ -102,6 +102,18 @@ class RayCluster:
         ]
         self.threads = max(1, int(min(shares) / self._at_once))
 
+    def slots(self) -> int:
+        """Return for how many runs the nodes that are there now have room; at least one."""
+        resources = [node["Resources"] for node in _nodes()]
+        room = (
+            min(
+                node.get("CPU", 0) / self.threads,
+                node.get("GPU", 0) / self._gpus if self._gpus else ALL,
+            )
+            for node in resources
+        )
+        return max(1, sum(int(found + 1e-6) for found in room))
+
     def start(self, job: TrainJob | PrepareJob, log: Path) -> Worker:
         """Hand a job to Ray."""
         import ray
@@ -127,7 +139,7 @@ class RayCluster:
             # What a task reported is in the mailbox before it ends, so this order loses nothing.
             for name, message in ray.get(self._mailbox.take.remote()):
                 self._inboxes[name].append(message)
-        except ray.exceptions.RayError as lost:
+        except (ray.exceptions.RayError, ConnectionError) as lost:  # the latter by Ray Client
             raise InputError(
                 f"--on {self._address}: the connection to the cluster is lost; the same command "
                 "goes on"

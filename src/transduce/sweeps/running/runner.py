@@ -3,15 +3,15 @@
 from collections import deque
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from transduce.data.formats.lines import read_lines
-from transduce.errors import InputError, TransduceError, counted
+from transduce.errors import InputError, counted
 from transduce.files.errors import reporting_write_errors
 from transduce.files.locks import locked
 from transduce.sweeps.file import SweepTest
-from transduce.sweeps.plan import LOCK, PLAN, SweepPlan, SweepRun, read_plan, write_plan
+from transduce.sweeps.plan import LOCK, SweepPlan, SweepRun, selected_rows, write_plan
 from transduce.sweeps.running.existing import (
     check_budgets,
     check_folder,
@@ -19,7 +19,8 @@ from transduce.sweeps.running.existing import (
     is_finished,
 )
 from transduce.sweeps.running.machines import LocalMachine, Machines, Worker
-from transduce.sweeps.running.status import RunStatus, SweepStatus
+from transduce.sweeps.running.recorded_epochs import epochs_of_others, recorded_epochs
+from transduce.sweeps.running.status import RunPhase, RunStatus, SweepStatus
 from transduce.sweeps.running.translations import SweepTranslation
 from transduce.sweeps.running.worker import (
     DeviceMemory,
@@ -29,8 +30,9 @@ from transduce.sweeps.running.worker import (
     PrepareJob,
     TrainJob,
 )
+from transduce.sweeps.searching.search import TrialSource, check_trials, names_of_trials
 from transduce.training.progress import Preparing
-from transduce.training.run.events import Stepped
+from transduce.training.run.events import MemoryLowered, Stepped
 
 MAX_ATTEMPTS = 2
 
@@ -61,6 +63,9 @@ class SweepWatcher:
     def told(self, status: RunStatus, message: Message) -> None:
         """A run's process reports something."""
 
+    def noted(self, text: str) -> None:
+        """The user should know something about the whole."""
+
     def waited(self) -> None:
         """Some time has passed."""
 
@@ -74,12 +79,14 @@ def run_sweep(
     *,
     only: Sequence[str] = (),
     skip: Sequence[str] = (),
+    trials: int | None = None,
     machines: Machines | None = None,
     watcher: SweepWatcher | None = None,
 ) -> SweepOutcome:
     """Compute the runs of a sweep that are not finished yet.
 
     only, skip: names of rows.
+    trials: how many trials its search has in all; None: the sweep has no search.
     machines: where runs compute; None: on this machine.
 
     Wrong settings and files raise `ConfigError` or `InputError` before anything starts. A run that
@@ -87,33 +94,42 @@ def run_sweep(
     """
     watcher = watcher or SweepWatcher()
     machines = machines or LocalMachine(by_clock=plan.is_by_clock)
-    runs = plan.selected(only, skip)
-    machines.settle(runs)
+    search = check_trials(plan, trials)
+    names = names_of_trials(trials or 0)
+    wanted = selected_rows([*plan.rows, *names], only, skip)
+    runs = [run for run in plan.runs if run.variation in wanted]
+    machines.settle(runs or plan.runs[:1])
     _check_tests(plan.file.test)
     check_folder(plan.folder)
     with _locked(plan.folder):
-        check_same_settings(runs, plan.cache)
-        if not _is_in_epochs(plan):
-            check_budgets(runs)
-        translation = SweepTranslation.of(plan.file, plan.cache)
-        epochs = _recorded_epochs(plan, runs)
+        source = None if search is None else TrialSource(plan, search, wanted)
+        begun = source.begun if source else []
+        check_same_settings([*runs, *begun], plan.cache)
+        if not plan.is_in_epochs:
+            check_budgets([*runs, *begun])
+        epochs = recorded_epochs(plan, runs)
         if epochs is None:
             epochs = _prepare(plan, runs, watcher, machines)
         if epochs is None:
             return SweepOutcome(plan, SweepStatus([RunStatus(run) for run in runs]), True)
-        plan = plan.with_epochs(_epochs_of_others(plan, runs) | epochs)
-        runs = plan.selected(only, skip)
-        done = [is_finished(run) and not translation.missing(run) for run in runs]
+        plan = plan.with_epochs(epochs_of_others(plan, runs) | epochs).with_runs(begun)
+        runs = [run for run in plan.runs if run.variation in wanted]
+        translation = SweepTranslation.of(plan.file, plan.cache)
+        status = SweepStatus([RunStatus(run, _phase(run, translation)) for run in runs])
+        status.to_come = source.to_come if source else 0
         write_plan(plan)
-        status = SweepStatus(
-            [
-                RunStatus(run, "finished" if was else "waiting")
-                for run, was in zip(runs, done, strict=True)
-            ]
-        )
-        watcher.begun(status, sum(done))
-        _Sweep(plan, translation, status, watcher, machines).compute()
-    return SweepOutcome(plan, status, bool(status.count("waiting", "stopped")))
+        watcher.begun(status, status.count("finished", "pruned"))
+        sweep = _Sweep(plan, translation, status, watcher, machines, source)
+        sweep.compute()
+    is_stopped = bool(status.count("waiting", "stopped") or status.to_come)
+    return SweepOutcome(sweep.plan, status, is_stopped)
+
+
+def _phase(run: SweepRun, translation: SweepTranslation) -> RunPhase:
+    """Return what is left to do for a run."""
+    if run.trial and run.pruned_file.exists():
+        return "pruned"
+    return "finished" if is_finished(run) and not translation.missing(run) else "waiting"
 
 
 class _Sweep:
@@ -126,9 +142,11 @@ class _Sweep:
         status: SweepStatus,
         watcher: SweepWatcher,
         machines: Machines,
+        source: TrialSource | None,
     ) -> None:
-        self._plan, self._translation, self._status = plan, translation, status
-        self._watcher, self._machines = watcher, machines
+        self.plan = plan  # with the trials that have begun
+        self._translation, self._status = translation, status
+        self._watcher, self._machines, self._source = watcher, machines, source
         self._waiting = deque(one for one in status.runs if one.phase == "waiting")
         self._workers: list[tuple[RunStatus, Worker]] = []
         self._is_stopping = False
@@ -136,7 +154,7 @@ class _Sweep:
     def compute(self) -> None:
         """Compute until no run is left, or until it is to stop."""
         try:
-            while self._workers or (self._waiting and not self._is_stopping):
+            while self._workers or (not self._is_stopping and self._is_more_to_do()):
                 if not self._is_stopping and self._watcher.should_stop():
                     self._stop()
                 self._start_more()
@@ -148,17 +166,44 @@ class _Sweep:
             for _, worker in self._workers:
                 worker.close()
 
+    def _is_more_to_do(self) -> bool:
+        return bool(self._waiting or self._status.to_come)
+
     def _start_more(self) -> None:
-        limit = self._machines.number.limit
-        while self._waiting and not self._is_stopping and len(self._workers) < limit:
-            status = self._waiting.popleft()
+        while not self._is_stopping and len(self._workers) < self._machines.number.limit:
+            status = self._waiting.popleft() if self._waiting else self._next_trial()
+            if status is None:
+                return
             status.attempts += 1
-            job = TrainJob(status.run, self._plan.cache, self._translation, self._machines.threads)
             with suppress(OSError):
                 status.run.fault_file.unlink(missing_ok=True)
             log = status.run.folder.with_name(f"{status.run.folder.name}.log")
-            self._workers.append((status, self._machines.start(job, log)))
+            self._workers.append((status, self._machines.start(self._job(status.run), log)))
             self._note_running()
+
+    def _job(self, run: SweepRun) -> TrainJob:
+        job = TrainJob(run, self.plan.cache, self._translation, self._machines.threads)
+        if not run.trial:
+            return job
+        budget = self.plan.file.budget if self.plan.is_in_epochs else None
+        return replace(job, search=self.plan.file.search, budget=budget)
+
+    def _next_trial(self) -> RunStatus | None:
+        """Begin the next trial of a search once it could compute: what others reach decides it."""
+        if self._source is None or not self._source.to_come:
+            return None
+        if len(self._workers) >= self._machines.slots():
+            return None
+        run = self._source.next()
+        self._status.to_come = self._source.to_come
+        if run is None:
+            self._watcher.noted("the ranges of the search are used up: there are no more trials")
+            return None
+        self.plan = self.plan.with_runs([run])
+        write_plan(self.plan)
+        status = RunStatus(run)
+        self._status.runs.append(status)
+        return status
 
     def _receive(self, status: RunStatus, worker: Worker) -> None:
         for message in worker.messages():
@@ -166,6 +211,8 @@ class _Sweep:
             match message:
                 case Stepped():
                     self._machines.number.note_speed(status.run.name, message.tokens_per_s)
+                case MemoryLowered():  # it goes on with smaller parts, but slower
+                    self._machines.number.note_out_of_memory()
                 case DeviceMemory():
                     self._machines.number.note_memory(message.free, message.total)
                 case Done() | Failed():
@@ -179,6 +226,8 @@ class _Sweep:
         """Note that a run's process is over: try a failed run once more, after the others."""
         if isinstance(message, Done):
             status.phase = "stopped" if message.is_stopped else "finished"
+            if message.pruned:
+                status.phase = "pruned"
             status.seconds = self._status.clock() - status.began
             status.fault = ""
         elif self._is_stopping:
@@ -231,60 +280,6 @@ def _locked(folder: Path) -> Iterator[None]:
         raise InputError(
             f"another process computes the sweep in {folder}: wait for it, or choose another --out"
         ) from None
-
-
-def _recorded_epochs(plan: SweepPlan, runs: Sequence[SweepRun]) -> dict[str, float] | None:
-    """Return the epochs of each row, as an earlier command found them; None: prepare the data.
-
-    They are taken only if all runs are finished and are the same as then.
-    """
-    before = _plan_before(plan)
-    if before is None:
-        return None
-    then = {run.name: run for run in before.runs}
-    epochs: dict[str, float] = {}
-    for run in runs:
-        old = then.get(run.name)
-        if old is None or old.preset != run.preset:
-            return None
-        if _is_in_epochs(plan):
-            epochs[run.variation] = old.settings["training"]["epochs"]
-    recorded = plan.with_epochs(epochs)
-    names = {run.name for run in runs}
-    same = [run for run in recorded.runs if run.name in names]
-    if all(run.settings == then[run.name].settings and is_finished(run) for run in same):
-        return epochs
-    return None
-
-
-def _epochs_of_others(plan: SweepPlan, runs: Sequence[SweepRun]) -> dict[str, float]:
-    """Return the epochs, as an earlier command found them, of the rows that have none of `runs`."""
-    before = _plan_before(plan)
-    if before is None or not _is_in_epochs(plan):
-        return {}
-    selected = {run.variation for run in runs}
-    return {
-        run.variation: run.settings["training"]["epochs"]
-        for run in before.runs
-        if run.variation not in selected
-    }
-
-
-def _plan_before(plan: SweepPlan) -> SweepPlan | None:
-    """Return the plan that an earlier command wrote; None: there is none with this budget."""
-    if not (plan.folder / PLAN).exists():
-        return None
-    try:
-        before = read_plan(plan.folder)
-    except TransduceError:
-        return None
-    return before if before.file.budget == plan.file.budget else None
-
-
-def _is_in_epochs(plan: SweepPlan) -> bool:
-    """Whether the text decides how many epochs the budget means."""
-    budget = plan.file.budget
-    return budget is not None and (budget.tokens or budget.operations) is not None
 
 
 def _prepare(

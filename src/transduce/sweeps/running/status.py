@@ -2,7 +2,7 @@
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -11,7 +11,9 @@ from transduce.sweeps.running.worker import Failed, Message, Placed, Testing
 from transduce.training.progress import Preparing, Working
 from transduce.training.run.events import Finished, Scored, Started, Stepped
 
-RunPhase = Literal["waiting", "starting", "training", "testing", "finished", "failed", "stopped"]
+RunPhase = Literal[
+    "waiting", "starting", "training", "testing", "finished", "pruned", "failed", "stopped"
+]
 RUNNING: tuple[RunPhase, ...] = ("starting", "training", "testing")
 
 
@@ -35,7 +37,7 @@ class RunStatus:
     @property
     def is_over(self) -> bool:
         """Whether nothing more happens to this run."""
-        return self.phase in ("finished", "failed", "stopped")
+        return self.phase in ("finished", "pruned", "failed", "stopped")
 
     def note(self, message: Message, now: float) -> None:
         """Note what the process of the run reports."""
@@ -74,8 +76,14 @@ class RunStatus:
 class SweepStatus:
     """Where all runs stand."""
 
-    runs: Sequence[RunStatus]
+    runs: list[RunStatus]
+    to_come: int = 0  # trials of a search that have not begun
     clock: Callable[[], float] = field(default=time.monotonic)
+
+    @property
+    def total(self) -> int:
+        """The number of all runs, begun or not."""
+        return len(self.runs) + self.to_come
 
     def count(self, *phases: RunPhase) -> int:
         """Count the runs in these phases."""
@@ -95,5 +103,5 @@ class SweepStatus:
             return None
         usual = statistics.mean(known)
         left = [max(usual - (now - s.began), 0.0) if rest is None else rest for s, rest in rests]
-        total = sum(left) + usual * self.count("waiting")
+        total = sum(left) + usual * (self.count("waiting") + self.to_come)
         return max(total / len(running), *left, 0.0)

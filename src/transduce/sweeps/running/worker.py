@@ -22,13 +22,16 @@ from threading import Thread
 
 import torch
 
-from transduce.errors import ConfigError, TransduceError
+from transduce.data.prepare import Phase
+from transduce.errors import ConfigError, DivergedError, TransduceError
 from transduce.files.locks import locked
 from transduce.hardware.allocator import keep_freed_memory
 from transduce.sweeps.file import SweepBudget
-from transduce.sweeps.plan import SweepRun
+from transduce.sweeps.plan import SweepRun, with_epochs
 from transduce.sweeps.running.preparation import prepare_runs
 from transduce.sweeps.running.translations import SweepTranslation
+from transduce.sweeps.searching.pruning import TrialWatch, record_pruned
+from transduce.sweeps.searching.ranges import SweepSearch
 from transduce.training.loop import train
 from transduce.training.progress import Preparing, Settled, Translated, Working
 from transduce.training.run.events import Event, Started, Stepped
@@ -50,6 +53,8 @@ class TrainJob:
     cache: Path
     translation: SweepTranslation
     threads: int  # for computing on the CPU
+    search: SweepSearch | None = None  # that the run is a trial of
+    budget: SweepBudget | None = None  # that the text turns into epochs first
 
 
 @dataclass(frozen=True)
@@ -86,6 +91,7 @@ class Done:
     """The job is done, or the run was stopped and can be resumed."""
 
     is_stopped: bool = False
+    pruned: str = ""  # why a trial was stopped early
     epochs: dict[str, float] | None = None  # of a `PrepareJob`: by row
 
 
@@ -104,7 +110,12 @@ Report = Callable[[Message], None]
 
 def train_run(job: TrainJob, report: Report, should_stop: Callable[[], bool]) -> Done:
     """Train one run, or resume it, and translate the test sets."""
-    run, device = job.run, "cpu"
+    run, device = _with_epochs(job, report), "cpu"
+    watch = None if job.search is None else TrialWatch(run, job.search)
+    if watch is not None:
+        watch.resume()
+        if watch.reason:  # it was killed before that was recorded
+            return _pruned(run, watch.reason)
 
     def progress(event: Event | Preparing | Settled | Working | Translated) -> None:
         nonlocal device
@@ -112,6 +123,8 @@ def train_run(job: TrainJob, report: Report, should_stop: Callable[[], bool]) ->
             device = event.device
         if not isinstance(event, Settled | Translated):
             report(event)
+        if watch is not None and not isinstance(event, Preparing | Settled | Working | Translated):
+            watch.note(event)
         if isinstance(event, Stepped) and device.startswith("cuda"):
             report(DeviceMemory(*torch.cuda.mem_get_info(device)))
 
@@ -121,12 +134,15 @@ def train_run(job: TrainJob, report: Report, should_stop: Callable[[], bool]) ->
         settings=run.settings,
         cache=job.cache,
         progress=progress,
-        should_stop=should_stop,
+        should_stop=lambda: should_stop() or (watch is not None and bool(watch.reason)),
     )
     if outcome.reason is None:
-        return Done(is_stopped=True)
+        reason = "" if watch is None else watch.reason
+        return _pruned(run, reason) if reason else Done(is_stopped=True)
     report(Testing())
     gc.collect()  # CUDA graphs of the training step hold memory until then
+    if device.startswith("cuda"):
+        torch.cuda.empty_cache()  # for the runs beside this one
     job.translation.translate_missing(run, device=run.device)
     return Done()
 
@@ -156,12 +172,34 @@ def carry_out(
                 return _prepare(job, report)
             torch.set_num_threads(job.threads)
             _wait_for_lock(job.run.folder)
-            return train_run(job, report, should_stop)
+            try:
+                return train_run(job, report, should_stop)
+            except DivergedError as diverged:
+                if job.search is None:
+                    raise
+                return _pruned(job.run, str(diverged))
     except Exception as fault:  # noqa: BLE001 - whatever it is, only this run fails
         return _failure(fault, log)
 
 
+def _with_epochs(job: TrainJob, report: Report) -> SweepRun:
+    """Return the run with the epochs that a budget in tokens or operations means for it."""
+    if job.budget is None:
+        return job.run
+    found = prepare_runs([job.run], job.cache, job.budget, _phases(report))
+    return with_epochs(job.run, found.get(job.run.variation))
+
+
+def _pruned(run: SweepRun, reason: str) -> Done:
+    record_pruned(run, reason)
+    return Done(pruned=reason)
+
+
 def _prepare(job: PrepareJob, report: Report) -> Done:
+    return Done(epochs=prepare_runs(job.runs, job.cache, job.budget, _phases(report)))
+
+
+def _phases(report: Report) -> Phase:
     @contextmanager
     def phase(name: str) -> Iterator[Callable[[int, int], None]]:
         done, total = 0, 0
@@ -175,12 +213,16 @@ def _prepare(job: PrepareJob, report: Report) -> Done:
         yield tell
         report(Preparing(name, done, total, is_over=True))
 
-    return Done(epochs=prepare_runs(job.runs, job.cache, job.budget, phase))
+    return phase
 
 
 def _failure(fault: Exception, log: Path) -> Failed:
     """Say in one line what went wrong."""
-    if isinstance(fault, torch.OutOfMemoryError | MemoryError):
+    # CUDA's libraries report it as an error of their own: "CUBLAS_STATUS_ALLOC_FAILED".
+    is_cuda = "out of memory" in str(fault) or "ALLOC_FAILED" in str(fault)
+    if isinstance(fault, torch.OutOfMemoryError | MemoryError) or (
+        isinstance(fault, RuntimeError) and is_cuda
+    ):
         return Failed("out of memory", is_memory=True)
     if isinstance(fault, TransduceError):
         return Failed(str(fault), is_settings=isinstance(fault, ConfigError))

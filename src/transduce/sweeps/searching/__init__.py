@@ -1,0 +1,1 @@
+"""Search over settings: ranges, trials, which comes next, and which is stopped early."""
