@@ -33,6 +33,17 @@ FieldsOption = Annotated[
         help="Columns of .tsv and .csv by name or number, fields of .jsonl, languages of .tmx.",
     ),
 ]
+TaskOption = Annotated[
+    str | None,
+    typer.Option(metavar="NAME", help="translation, generic, answers, pronunciation or your own."),
+]
+MetricOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="exact, wer, cer, bleu, chrf or rouge, instead of the task's own metric.",
+    ),
+]
 OutOption = Annotated[
     Path | None,
     typer.Option(metavar="DIR", help="Folder of the run; with a recipe, runs/RECIPE by default."),
@@ -95,6 +106,8 @@ def train(
     dev_src: DevSrcOption = None,
     dev_tgt: DevTgtOption = None,
     held_out: HeldOutOption = None,
+    task: TaskOption = None,
+    metric: MetricOption = None,
     preset: PresetOption = None,
     init: InitOption = None,
     minutes: MinutesOption = None,
@@ -114,7 +127,12 @@ def train(
         if value is not None and not value > 0:
             raise InputError(f"--{name} {value:g}: must be more than 0")
     options: Tree = {
-        "data": {"fields": fields, "clean": False if no_clean else None},
+        "data": {
+            "task": task,
+            "metric": metric,
+            "fields": fields,
+            "clean": False if no_clean else None,
+        },
         "training": {"minutes": minutes, "steps": steps, "epochs": epochs},
         "run": {"device": device, "seed": seed},
     }

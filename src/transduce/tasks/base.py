@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import torch
 
+from transduce.config.schema import Tree
 from transduce.errors import InputError, counted
 from transduce.search.constraint import Constraint
 from transduce.search.hypothesis import Hypothesis
@@ -48,6 +49,35 @@ class Metric(ABC):
         return MetricScore(self.name, score, signature, self.higher_is_better)
 
 
+Scores = dict[str, float]
+"""Numbers by name; the first is the score, the others are shown beside it."""
+
+
+class AdditiveMetric(Metric):
+    """A metric that is computed from sums over lines, so that any sample of them is scored fast."""
+
+    signature: ClassVar[str]
+    """All that the score depends on."""
+
+    @abstractmethod
+    def counts(self, hypothesis: str, reference: str) -> tuple[float, ...]:
+        """Return what is summed, for one line."""
+
+    @abstractmethod
+    def scores(self, sums: Sequence[float]) -> Scores:
+        """Return the score, and what is shown beside it, from the sums over all lines."""
+
+    def sums(self, hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
+        """Sum over all lines."""
+        rows = map(self.counts, hypotheses, references)
+        return [sum(column) for column in zip(*rows, strict=True)]
+
+    def compute(self, hypotheses: Sequence[str], references: Sequence[str]) -> tuple[float, str]:
+        """Return the score of a whole test set and its signature."""
+        found = self.scores(self.sums(hypotheses, references))
+        return found[self.name], self.signature
+
+
 class Task(ABC):
     """How target text is written, read, scored and limited, and what the output may be.
 
@@ -62,6 +92,10 @@ class Task(ABC):
 
     hardly_usable: ClassVar[float | None] = None
     """A score of the metric that is no better than this means that the output cannot be used."""
+
+    def settings(self) -> Tree:
+        """Return the settings that suit the task, for those that the user leaves open."""
+        return {}
 
     @property
     @abstractmethod
