@@ -17,8 +17,8 @@ SETTINGS: dict[str, list[str]] = {
     "transformer": _TRANSFORMER,
     "transformer, experts": [*_TRANSFORMER, "model.experts=4"],
     "transformer, relative": [*_TRANSFORMER, "model.positions=relative"],
-    "transformer, t5": [*_TRANSFORMER, "model.positions=t5"],
-    "transformer, alibi": [*_TRANSFORMER, "model.positions=alibi"],
+    "transformer, t5": [*_TRANSFORMER, "model.positions=t5", "training.steps=1000"],
+    "transformer, alibi": [*_TRANSFORMER, "model.positions=alibi", "training.steps=1000"],
     "transformer, rotary": [*_TRANSFORMER, "model.positions=rotary"],
     "transformer, modern": [
         *_TRANSFORMER,
