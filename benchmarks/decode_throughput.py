@@ -95,7 +95,9 @@ def never_ending(shape: TransformerConfig) -> Transformer:
     """
     model = build_model(shape)
     assert isinstance(model, Transformer)
-    model.decoder[-1].add_norm_3.norm.bias.fill_(0.1)
+    last_norm = model.decoder[-1].add_norm_3.norm
+    assert isinstance(last_norm, nn.LayerNorm)
+    last_norm.bias.fill_(0.1)
     model.embedding.weight[EOS_ID] = -10
     return model
 

@@ -87,7 +87,9 @@ def ending(model: Transformer) -> Transformer:
     table[-1, SIGNAL] = 1e4
     weight[EOS_ID] = 0
     weight[EOS_ID, SIGNAL] = 10
-    model.decoder[-1].add_norm_3.norm.bias[SIGNAL] = -math.sqrt(weight.size(1)) / 4
+    last_norm = model.decoder[-1].add_norm_3.norm
+    assert isinstance(last_norm, torch.nn.LayerNorm)
+    last_norm.bias[SIGNAL] = -math.sqrt(weight.size(1)) / 4
     return model
 
 

@@ -13,6 +13,7 @@ from transduce.models.transformer.settings import TransformerConfig
 from transduce.text.special_ids import PAD_ID
 
 VOCAB_SIZE = 23
+POSITIONS = ["sinusoidal", "learned", "relative", "t5", "alibi", "rotary", "none"]
 seeds = st.integers(0, 2**31 - 1)
 
 
@@ -38,9 +39,16 @@ def model_configs(draw: st.DrawFn, /, **fixed: Any) -> TransformerConfig:
 
 @st.composite
 def varied_configs(draw: st.DrawFn, /, **fixed: Any) -> TransformerConfig:
-    """Draw settings that the paper does not have: experts and other attention scores."""
-    experts = draw(st.integers(0, 4))
+    """Draw settings that the paper does not have: other positions, norms, scores, experts."""
+    experts = fixed.get("experts", draw(st.integers(0, 4)))
+    ungated = ["relu", "swish", "relu2"]
     varied = {
+        "activation": draw(st.sampled_from(ungated if experts else [*ungated, "swiglu", "geglu"])),
+        "norm_kind": draw(st.sampled_from(["layer", "rms"])),
+        "qk_norm": draw(st.booleans()),
+        "positions": draw(st.sampled_from(POSITIONS)),
+        "max_distance": draw(st.integers(1, 9)),
+        "d_k": 2 * draw(st.integers(1, 3)),
         "attention_score": draw(st.sampled_from(["unscaled", "additive", "scaled"])),
         "experts": experts,
         "experts_per_token": draw(st.integers(1, max(1, experts))),

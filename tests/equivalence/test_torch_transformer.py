@@ -107,6 +107,7 @@ def layer_pairs(theirs: Any, ours: EncoderLayer | DecoderLayer) -> Pairs:
         pairs += attention_pairs(theirs.multihead_attn, ours.cross_attention)
     add_norms = [module for module in ours.children() if isinstance(module, AddNorm)]
     for index, add_norm in enumerate(add_norms, start=1):
+        assert isinstance(add_norm.norm, nn.LayerNorm)
         pairs += norm_pairs(getattr(theirs, f"norm{index}"), add_norm.norm)
     return pairs
 

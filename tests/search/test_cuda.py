@@ -188,6 +188,7 @@ def test_a_mask_for_whole_hypotheses_is_one_for_all_tokens(normal: torch.Generat
 def test_add_and_norm_in_one_kernel_is_both(normal: torch.Generator, dtype: torch.dtype) -> None:
     layer = PostNorm(100, p_drop=0.1).cuda().to(dtype).eval()
     x, y = torch.randn(2, 3, 7, 100, generator=normal, device="cuda", dtype=dtype)
+    assert isinstance(layer.norm, torch.nn.LayerNorm)
     layer.norm.weight.normal_(generator=normal)
     layer.norm.bias.normal_(generator=normal)
     expected = layer.norm(x + y)

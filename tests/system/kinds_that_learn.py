@@ -16,6 +16,18 @@ _TRANSFORMER = [
 SETTINGS: dict[str, list[str]] = {
     "transformer": _TRANSFORMER,
     "transformer, experts": [*_TRANSFORMER, "model.experts=4"],
+    "transformer, relative": [*_TRANSFORMER, "model.positions=relative"],
+    "transformer, t5": [*_TRANSFORMER, "model.positions=t5", "training.steps=1000"],
+    "transformer, alibi": [*_TRANSFORMER, "model.positions=alibi", "training.steps=1000"],
+    "transformer, rotary": [*_TRANSFORMER, "model.positions=rotary"],
+    "transformer, modern": [
+        *_TRANSFORMER,
+        "model.positions=rotary",
+        "model.norm=pre",
+        "model.norm_kind=rms",
+        "model.qk_norm=true",
+        "model.activation=swiglu",
+    ],
     "conv_s2s": [
         "model.d_model=64",
         "model.layers=2x64k3",
@@ -76,5 +88,6 @@ SETTINGS: dict[str, list[str]] = {
 }
 """By kind, and perhaps a variant of it, as after `--set`."""
 
-SLOW = {"transformer, experts", "bytenet", "neural_gpu"}
-"""Those that take longer than ten seconds, and are learnt in the exhaustive tests alone."""
+VARIANTS = {name for name in SETTINGS if name.startswith("transformer, ")}
+SLOW = VARIANTS | {"bytenet", "neural_gpu"}
+"""Those that take longer than ten seconds, or much like another, are learnt in exhaustive tests."""

@@ -46,7 +46,16 @@ def test_a_run_with_experts_is_trained_resumed_and_translates(
     assert alone == [f"{line}\n" for line in together[:3]]
 
 
-@pytest.mark.parametrize(("name", "value"), [("experts", 3), ("attention_score", "additive")])
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("experts", 3),
+        ("attention_score", "additive"),
+        ("positions", "rotary"),
+        ("activation", "swiglu"),
+        ("norm_kind", "rms"),
+    ],
+)
 def test_export_says_which_setting_it_cannot_express(
     name: str, value: object, tmp_path: Path, command: Command
 ) -> None:

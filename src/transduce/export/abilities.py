@@ -34,4 +34,14 @@ def foreign_setting(config: ModelConfig, engine: str) -> str | None:
     if config.attention_score != "scaled":
         score = config.attention_score
         return f"model.attention_score={score}, but {engine} has only scaled dot products"
+    if config.positions not in ("sinusoidal", "learned"):
+        return (
+            f"model.positions={config.positions}, but the export to {engine} has only positions "
+            "that are added to the embeddings"
+        )
+    if config.activation not in ("relu", "swish"):
+        return f"model.activation={config.activation}, but the export to {engine} has relu or swish"
+    if config.norm_kind != "layer" or config.qk_norm:
+        name = "qk_norm=true" if config.qk_norm else f"norm_kind={config.norm_kind}"
+        return f"model.{name}, but the export to {engine} has only the paper's layer norms"
     return None

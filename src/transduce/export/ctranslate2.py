@@ -239,7 +239,8 @@ def _fill_linear(theirs: Any, *ours: nn.Linear) -> None:
         theirs.bias = _concatenated([linear.bias for linear in ours])
 
 
-def _fill_norm(theirs: Any, norm: nn.LayerNorm) -> None:
+def _fill_norm(theirs: Any, norm: nn.Module) -> None:
+    assert isinstance(norm, nn.LayerNorm), "other norms are refused"
     theirs.gamma, theirs.beta = norm.weight.detach(), norm.bias.detach()
 
 

@@ -6,7 +6,6 @@ from functools import partial
 from typing import TypeVar, cast
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor, nn
 
 from transduce.data.packed_layout import PackedLayout
@@ -18,10 +17,15 @@ from transduce.models.base import (
     TrainingStates,
 )
 from transduce.models.transformer.settings import TransformerConfig
-from transduce.nn.add_norm import AddNorm, PostNorm, PreNorm
+from transduce.nn.add_norm import AddNorm, PostNorm, PreNorm, make_norm
 from transduce.nn.dropout import Dropout
 from transduce.nn.embedding import Embedding, SourceEmbedding
-from transduce.nn.feed_forward import FeedForward
+from transduce.nn.feed_forward import (
+    ACTIVATIONS,
+    FeedForward,
+    GatedFeedForward,
+    make_feed_forward,
+)
 from transduce.nn.mixers.attention import (
     Attend,
     AttentionRecorder,
@@ -30,7 +34,17 @@ from transduce.nn.mixers.attention import (
 )
 from transduce.nn.mixers.key_ranges import KeyRanges
 from transduce.nn.mixers.masks import Allowed, padding_allowed
-from transduce.nn.mixers.positions import LearnedPositions, Positions, SinusoidalPositions
+from transduce.nn.mixers.positions import (
+    BucketedScores,
+    DistancePenalty,
+    LearnedPositions,
+    NoPositions,
+    Positions,
+    RelativeKeys,
+    RelativePositions,
+    Rotation,
+    SinusoidalPositions,
+)
 from transduce.nn.mixture import MixtureOfExperts, Routing
 from transduce.nn.step_state import (
     BeamHistory,
@@ -41,8 +55,6 @@ from transduce.nn.step_state import (
 )
 from transduce.text.special_ids import PAD_ID
 
-ACTIVATIONS = {"relu": F.relu, "swish": F.silu}
-
 
 @dataclass(frozen=True)
 class Parts:
@@ -51,12 +63,12 @@ class Parts:
     encoder_attention: Callable[[], MultiHeadAttention]
     decoder_attention: Callable[[], MultiHeadAttention]
     cross_attention: Callable[[], MultiHeadAttention]
-    feed_forward: Callable[[], FeedForward]
+    feed_forward: Callable[[], FeedForward | GatedFeedForward]
     add_norm: Callable[[], AddNorm]
     mixture: Callable[[], MixtureOfExperts] | None = None
     mixture_every: int = 1  # in which layers it replaces the feed-forward network
 
-    def position_wise(self, layer: int) -> FeedForward | MixtureOfExperts:
+    def position_wise(self, layer: int) -> FeedForward | GatedFeedForward | MixtureOfExperts:
         """Build what each position goes through by itself in a layer, counted from 0."""
         if self.mixture is not None and (layer + 1) % self.mixture_every == 0:
             return self.mixture()
@@ -140,7 +152,7 @@ class DecoderLayer(nn.Module):
 
 
 def _routed(
-    feed_forward: FeedForward | MixtureOfExperts, routing: Routing | None
+    feed_forward: FeedForward | GatedFeedForward | MixtureOfExperts, routing: Routing | None
 ) -> Callable[[Tensor], Tensor]:
     if isinstance(feed_forward, MixtureOfExperts):
         return lambda x: feed_forward(x, routing)
@@ -203,8 +215,10 @@ class Transformer(Seq2Seq):
         long rows has them.
         """
         attentions = [m for m in self.modules() if isinstance(m, MultiHeadAttention)]
-        is_papers = not self.has_experts and all(
-            attention.score == "scaled" and not attention.knows_distances
+        is_papers = self._has_papers_blocks() and all(
+            attention.score == "scaled"
+            and attention.norm_q is None
+            and not attention.knows_distances
             for attention in attentions
         )
         return Abilities(
@@ -215,6 +229,15 @@ class Transformer(Seq2Seq):
             packed_weights=True,
             attention_maps=True,
             exports=frozenset({"ctranslate2", "huggingface"} if is_papers else ()),
+        )
+
+    def _has_papers_blocks(self) -> bool:
+        """Return whether all is the paper's but the attentions; swish counts as the paper's."""
+        unlike = (nn.RMSNorm, GatedFeedForward, MixtureOfExperts, NoPositions)
+        squared = ACTIVATIONS["relu2"]
+        return not any(
+            isinstance(part, unlike) or getattr(part, "activation", None) is squared
+            for part in self.modules()
         )
 
     def training_states(
@@ -368,37 +391,27 @@ def _stack(layers: Iterable[Layer]) -> Sequence[Layer]:
 def assemble(c: TransformerConfig) -> Transformer:
     """Build a Transformer with these settings; its weights are not initialised yet."""
     add_norm = PreNorm if c.norm == "pre" else PostNorm
-    positions = LearnedPositions if c.positions == "learned" else SinusoidalPositions
-
-    def self_attention() -> MultiHeadAttention:
-        return MultiHeadAttention(
-            c.d_model,
-            c.h,
-            d_k=c.d_k,
-            d_v=c.d_v,
-            bias=c.attention_bias,
-            p_drop=c.p_drop_attention,
-            score=c.attention_score,
-        )
-
-    cross_attention = self_attention  # the paper's are alike; positions are for self-attention
+    added = {"sinusoidal": SinusoidalPositions, "learned": LearnedPositions}
 
     def last_norm() -> nn.Module:
         # A post-norm layer ends with a norm; a pre-norm layer ends with a residual sum.
-        is_post = c.norm == "post"
-        return nn.Identity() if is_post else nn.LayerNorm(c.d_model, eps=c.norm_epsilon)
+        if c.norm == "post":
+            return nn.Identity()
+        return make_norm(c.norm_kind, c.d_model, epsilon=c.norm_epsilon)
 
     return Transformer(
         Embedding(c.vocab_size, c.d_model, bias=c.output_bias),
-        positions(c.max_positions, c.d_model),
+        added.get(c.positions, NoPositions)(c.max_positions, c.d_model),
         Parts(
-            encoder_attention=self_attention,
-            decoder_attention=self_attention,
-            cross_attention=cross_attention,
-            feed_forward=lambda: FeedForward(
-                c.d_model, c.d_ff, activation=ACTIVATIONS[c.activation], p_drop=c.p_drop_ff
+            encoder_attention=partial(_self_attention, c, causal=False),
+            decoder_attention=partial(_self_attention, c, causal=True),
+            cross_attention=partial(_attention, c),
+            feed_forward=partial(
+                make_feed_forward, c.d_model, c.d_ff, activation=c.activation, p_drop=c.p_drop_ff
             ),
-            add_norm=lambda: add_norm(c.d_model, epsilon=c.norm_epsilon, p_drop=c.p_drop),
+            add_norm=lambda: add_norm(
+                c.d_model, epsilon=c.norm_epsilon, p_drop=c.p_drop, norm=c.norm_kind
+            ),
             mixture=partial(_mixture, c) if c.experts else None,
             mixture_every=c.experts_every,
         ),
@@ -410,6 +423,41 @@ def assemble(c: TransformerConfig) -> Transformer:
         balance_weight=c.balance_weight,
         src_embedding=SourceEmbedding(c.src_vocab_size, c.d_model) if c.src_vocab_size else None,
     )
+
+
+def _attention(
+    c: TransformerConfig,
+    *,
+    term: RelativePositions | None = None,
+    rotation: Rotation | None = None,
+) -> MultiHeadAttention:
+    return MultiHeadAttention(
+        c.d_model,
+        c.h,
+        d_k=c.d_k,
+        d_v=c.d_v,
+        bias=c.attention_bias,
+        p_drop=c.p_drop_attention,
+        score=c.attention_score,
+        term=term,
+        rotation=rotation,
+        qk_norm=c.qk_norm,
+    )
+
+
+def _self_attention(c: TransformerConfig, *, causal: bool) -> MultiHeadAttention:
+    """Build the attention that knows distances, if positions are seen there."""
+    match c.positions:
+        case "relative":
+            return _attention(c, term=RelativeKeys(c.d_k, c.max_distance))
+        case "t5":
+            return _attention(c, term=BucketedScores(c.h, c.max_distance, causal=causal))
+        case "alibi":
+            return _attention(c, term=DistancePenalty(c.h, c.max_positions - 1))
+        case "rotary":
+            return _attention(c, rotation=Rotation(c.d_k, c.max_positions))
+        case _:
+            return _attention(c)
 
 
 def _mixture(c: TransformerConfig) -> MixtureOfExperts:

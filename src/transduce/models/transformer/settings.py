@@ -20,6 +20,10 @@ def _per_head(section: dict[str, Any]) -> int:
     return width
 
 
+def _max_distance(section: dict[str, Any]) -> int:
+    return 128 if section["positions"] == "t5" else 16
+
+
 class TransformerConfig(ModelConfig):
     """The model of §3; with the training section, the columns of Table 3."""
 
@@ -64,23 +68,42 @@ class TransformerConfig(ModelConfig):
     output_bias: bool = Field(
         default=False, description="a bias in the output projection; a deviation if true"
     )
-    activation: Literal["relu", "swish"] = Field(
+    activation: Literal["relu", "swish", "relu2", "swiglu", "geglu"] = Field(
         default="relu",
-        description="of the feed-forward network (eq. 2); swish, as in Marian, is a deviation",
+        description="of the feed-forward network (eq. 2); deviations: swish, as in Marian; relu2, "
+        "squared; swiglu and geglu, with a gate and a third matrix (Shazeer 2020)",
     )
     norm: Literal["post", "pre"] = Field(
         default="post",
         description="layer norm after the residual sum (§3.1); pre, before it, is a deviation",
     )
+    norm_kind: Literal["layer", "rms"] = Field(
+        default="layer",
+        description="layer norm (§3.1); rms, without centring and bias, is a deviation",
+    )
+    qk_norm: bool = Field(
+        default=False,
+        description="an RMS norm on the queries and keys of each head; a deviation if true",
+    )
     norm_epsilon: Annotated[float, Field(gt=0, lt=1)] = Field(
         default=1e-6, description="ε of layer norm; models from Marian have 1e-5"
     )
-    positions: Literal["sinusoidal", "learned"] = Field(
-        default="sinusoidal", description="position encodings (§3.5; Table 3 row E)"
+    positions: Literal["sinusoidal", "learned", "relative", "t5", "alibi", "rotary", "none"] = (
+        Field(
+            default="sinusoidal",
+            description="sinusoidal (§3.5) or learned (Table 3 row E), added to the embeddings; "
+            "deviations, in self-attention: relative (Shaw et al. 2018), t5, alibi, rotary, none",
+        )
+    )
+    max_distance: Count = Field(
+        default_factory=_max_distance,
+        description="the farthest distance that relative and t5 positions tell from others; if not "
+        "given, 16 and 128",
     )
     max_positions: Count = Field(
         default=1024,
-        description="longest sequence in tokens; with sinusoids, it can be raised after training",
+        description="longest sequence in tokens; it can be raised after training, unless positions "
+        "are learned",
     )
     experts: Annotated[int, Field(ge=0, le=10_000)] = Field(
         default=0,
@@ -112,6 +135,24 @@ class TransformerConfig(ModelConfig):
             raise ValueError(
                 f"model.h={self.h} does not divide model.d_model={self.d_model}; "
                 f"use one of {divisors}, or give model.d_k and model.d_v"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _rotations_turn_pairs(self) -> Self:
+        if self.positions == "rotary" and self.d_k % 2:
+            raise ValueError(
+                f"model.d_k={self.d_k} is odd, but rotary positions turn pairs of components; use "
+                "an even width or other positions"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _experts_have_no_gate(self) -> Self:
+        if self.experts and self.activation in ("swiglu", "geglu"):
+            raise ValueError(
+                f"model.activation={self.activation} has a gate, but experts (model.experts="
+                f"{self.experts}) have none; use relu, relu2 or swish"
             )
         return self
 
@@ -149,9 +190,19 @@ class TransformerConfig(ModelConfig):
         return (
             f"Transformer, {self.n_encoder_layers}+{self.n_decoder_layers} layers, "
             f"d_model {self.d_model}, d_ff {self.d_ff}{self._experts()}, h {self.h}, "
-            f"d_k {self.d_k}, d_v {self.d_v}{score}, {self.norm}-norm, {self.positions} positions, "
+            f"d_k {self.d_k}, d_v {self.d_v}{score}, {self.norm}-norm{self._blocks()}, "
+            f"{'no' if self.positions == 'none' else self.positions} positions, "
             f"dropout {self.p_drop}"
         )
+
+    def _blocks(self) -> str:
+        """Name what differs from the paper's layers."""
+        different = {
+            " by root mean square": self.norm_kind == "rms",
+            ", normalised queries and keys": self.qk_norm,
+            f", {self.activation}": self.activation not in ("relu", "swish"),
+        }
+        return "".join(name for name, holds in different.items() if holds)
 
     def _experts(self) -> str:
         if not self.experts:
@@ -181,5 +232,5 @@ class TransformerConfig(ModelConfig):
         """Return the names of the settings that fine-tuning may change."""
         dropouts = {"p_drop", "p_drop_attention", "p_drop_ff"}
         of_experts = {"expert_capacity", "balance_weight"}
-        is_computed = self.positions == "sinusoidal"  # a computed table can be longer
+        is_computed = self.positions != "learned"  # a computed table can be longer
         return frozenset(dropouts | of_experts | ({"max_positions"} if is_computed else set()))

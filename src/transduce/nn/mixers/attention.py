@@ -25,6 +25,10 @@ AttentionScore = Literal["scaled", "unscaled", "additive"]
 """How a query and a key are compared (§3.2.1): q·k / sqrt(d_k), q·k or v·tanh(q + k)."""
 
 
+QK_EPSILON = 1e-6
+"""Added to the mean square of a query or key where they are normalised."""
+
+
 class Attend(Protocol):
     """Eq. 1, however computed: softmax(q k^T / sqrt(d_k)) v.
 
@@ -200,9 +204,13 @@ class MultiHeadAttention(nn.Module):
 
     Self-attention may also depend on distances, which the paper's does not: by a score term, by a
     window that hides all keys at a distance of `window` or more, or by rotated queries and keys.
+    With `qk_norm`, each head's queries and keys pass an RMS norm before anything else, so that
+    scores cannot grow without bound (Henry et al. 2020; Dehghani et al. 2023).
     """
 
     v_score: nn.Parameter | None
+    norm_q: nn.RMSNorm | None
+    norm_k: nn.RMSNorm | None
 
     def __init__(
         self,
@@ -217,6 +225,7 @@ class MultiHeadAttention(nn.Module):
         term: RelativePositions | None = None,
         window: int | None = None,
         rotation: Rotation | None = None,
+        qk_norm: bool = False,
     ) -> None:
         assert window is None or window > 0, f"a window of {window} hides all keys"
         super().__init__()
@@ -228,6 +237,8 @@ class MultiHeadAttention(nn.Module):
         self.w_o = nn.Linear(h * d_v, d_model, bias=bias)
         self.score = score
         self.v_score = nn.Parameter(torch.empty(h, d_k)) if score == "additive" else None
+        self.norm_q = nn.RMSNorm(d_k, eps=QK_EPSILON) if qk_norm else None
+        self.norm_k = nn.RMSNorm(d_k, eps=QK_EPSILON) if qk_norm else None
         self.term, self.window, self.rotation = term, window, rotation
 
     @property
@@ -246,6 +257,9 @@ class MultiHeadAttention(nn.Module):
         glorot_(self.w_o)
         if self.v_score is not None:
             nn.init.normal_(self.v_score, std=self.d_k**-0.5)
+        for norm in (self.norm_q, self.norm_k):
+            if norm is not None:
+                norm.reset_parameters()
         if self.term is not None:
             self.term.init_weights()
 
@@ -271,18 +285,18 @@ class MultiHeadAttention(nn.Module):
     def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
         """Project x to the queries, keys and values of self-attention."""
         q, k, v = self._heads(x, self.w_q, self.w_k, self.w_v)
-        return self._unscaled(q), k, v
+        return self._ready_queries(q), self._ready_keys(k), v
 
     def queries(self, x: Tensor) -> Tensor:
         """Project x to queries."""
         (q,) = self._heads(x, self.w_q)
-        return self._unscaled(q)
+        return self._ready_queries(q)
 
     def keys_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Project another sequence to keys and values, which may be kept and used again."""
         assert not self.knows_distances, "positions of two sequences have no distance"
         k, v = self._heads(memory, self.w_k, self.w_v)
-        return k, v
+        return self._ready_keys(k), v
 
     def attend(
         self,
@@ -362,8 +376,11 @@ class MultiHeadAttention(nn.Module):
             linear_joined(rows, *layers).view(rows.size(1), len(layers), self.h, -1)
             for rows, layers in groups
         ]
-        if self.score == "unscaled":
-            packed[0] = self._unscaled(packed[0])
+        if self.norm_q is not None:
+            q, k, v = (part for rows in packed for part in rows.unbind(1))  # each [T, h, d_k]
+            packed = [part[:, None] for part in (self._ready_queries(q), self._ready_keys(k), v)]
+        elif self.score == "unscaled":
+            packed[0] = self._ready_queries(packed[0])
         term = None
         if self.knows_distances:
             assert memory is x, "positions of two sequences have no distance"
@@ -389,9 +406,15 @@ class MultiHeadAttention(nn.Module):
         rows: Tensor = rotation.positions(length)
         return rows
 
-    def _unscaled(self, q: Tensor) -> Tensor:
-        """Multiply queries by sqrt(d_k) if eq. 1 is not to divide by it: for all its kernels."""
+    def _ready_queries(self, q: Tensor) -> Tensor:
+        """Normalise queries, and multiply them by sqrt(d_k) if eq. 1 is not to divide by it."""
+        if self.norm_q is not None:
+            q = self.norm_q(q).to(q.dtype)
         return q * math.sqrt(self.d_k) if self.score == "unscaled" else q
+
+    def _ready_keys(self, k: Tensor) -> Tensor:
+        """Normalise keys, where queries are normalised."""
+        return k if self.norm_k is None else self.norm_k(k).to(k.dtype)
 
     def _heads(self, x: Tensor, *projections: nn.Linear) -> list[Tensor]:
         projected = linear_together(x, *projections)

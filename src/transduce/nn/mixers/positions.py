@@ -2,7 +2,8 @@
 
 Added to the embeddings: sinusoids, or learned vectors (Table 3 row E). Seen by attention, which is
 a deviation from the paper: a number that is added to each score by the distance between query and
-key (`RelativePositions`), or a rotation of queries and keys (`Rotation`).
+key (`RelativePositions`), or a rotation of queries and keys (`Rotation`); nothing is then added to
+the embeddings (`NoPositions`).
 """
 
 import math
@@ -81,6 +82,19 @@ class LearnedPositions(Positions):
         nn.init.normal_(self.table, std=self.std)
 
 
+class NoPositions(Positions):
+    """Adds nothing: a table of zeros, one column wide, which says how long a sequence may be."""
+
+    def __init__(self, max_positions: int, d_model: int) -> None:
+        del d_model
+        super().__init__()
+        self.register_buffer("table", torch.zeros(max_positions, 1), persistent=False)
+
+    def rebuild_buffers(self) -> None:
+        """Fill the table with zeros, on torch's default device."""
+        self.table = torch.zeros(self.table.shape, device=torch.get_default_device())
+
+
 @dataclass(frozen=True)
 class ScoreTerm:
     """Numbers that attention adds to its scaled scores, by the distance j − i of key from query.
@@ -143,7 +157,7 @@ class DistancePenalty(RelativePositions):
 
 
 class RelativeScores(RelativePositions):
-    """Adds a learned number for each head and distance (T5, Raffel et al. 2020)."""
+    """Adds a learned number for each head and distance."""
 
     def __init__(self, h: int, max_distance: int) -> None:
         super().__init__()
@@ -157,6 +171,62 @@ class RelativeScores(RelativePositions):
         """Return the same term for all queries."""
         del q
         return ScoreTerm(self.table[None, :, None])
+
+
+class BucketedScores(RelativePositions):
+    """Adds a learned number for each head and bucket of distances (T5, Raffel et al. 2020).
+
+    Near distances have a bucket each; farther ones share buckets that widen up to `max_distance`.
+    With `causal`, all buckets are for keys before the query. T5 shares the numbers among its
+    layers; here each attention has its own.
+    """
+
+    buckets: Tensor  # [2·max_distance + 1]
+
+    def __init__(self, h: int, max_distance: int, *, causal: bool, n_buckets: int = 32) -> None:
+        super().__init__()
+        self.causal = causal
+        self.scores = nn.Parameter(torch.empty(h, n_buckets))
+        columns = torch.empty(2 * max_distance + 1, dtype=torch.long)
+        self.register_buffer("buckets", columns, persistent=False)
+        if not self.buckets.is_meta:
+            self.rebuild_buffers()
+
+    def init_weights(self) -> None:
+        """Start at 0, as attention without the term."""
+        nn.init.zeros_(self.scores)
+
+    def rebuild_buffers(self) -> None:
+        """Assign distances to buckets, on torch's default device."""
+        max_distance = self.buckets.numel() // 2
+        distances = torch.arange(-max_distance, max_distance + 1)
+        found = distance_buckets(
+            distances, self.scores.size(1), max_distance=max_distance, causal=self.causal
+        )
+        self.buckets = found.to(torch.get_default_device())
+
+    def forward(self, q: Tensor) -> ScoreTerm:
+        """Return the same term for all queries."""
+        del q
+        return ScoreTerm(self.scores[:, self.buckets][None, :, None])
+
+
+def distance_buckets(
+    distances: Tensor, n_buckets: int, *, max_distance: int, causal: bool
+) -> Tensor:
+    """Return the bucket of each distance j − i of key from query.
+
+    One half of the buckets is for keys after the query, unless it is causal. Of those on one side
+    the nearer half has one distance each, the other is spaced by logarithms up to `max_distance`.
+    """
+    per_side = n_buckets if causal else n_buckets // 2
+    n_exact = per_side // 2
+    widest = max(max_distance, n_exact + 1)
+    steps = (-distances).clamp(min=0) if causal else distances.abs()
+    farther = (steps.clamp(min=1).double() / n_exact).log() / math.log(widest / n_exact)
+    spaced = n_exact + (farther * (per_side - n_exact)).long()
+    bucket = torch.where(steps < n_exact, steps, spaced.clamp(max=per_side - 1))
+    return bucket if causal else bucket + per_side * (distances > 0)
 
 
 class RelativeKeys(RelativePositions):
