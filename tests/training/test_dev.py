@@ -11,7 +11,8 @@ from tests.search.scripted import ScriptedModel
 from transduce.data.corpus import Pair
 from transduce.errors import InputError
 from transduce.grammar import generate
-from transduce.models.transformer.model import Transformer, assemble
+from transduce.models.transformer.assemble import assemble
+from transduce.models.transformer.model import Transformer
 from transduce.models.transformer.settings import TransformerConfig
 from transduce.nn.initialise import initialise
 from transduce.tasks.base import Metric, MetricScore

@@ -17,7 +17,7 @@ SMALL_PAIRS, BASE_PAIRS = 5_000, 300_000
 
 
 def _build(config: TransformerConfig) -> "Transformer":
-    from transduce.models.transformer.model import assemble
+    from transduce.models.transformer.assemble import assemble
 
     return assemble(config)
 
