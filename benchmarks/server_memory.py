@@ -1,4 +1,4 @@
-"""Memory of `transduce serve` over many requests, each of which is different.
+"""Memory of `transduce serve` over many requests, each with a text drawn anew.
 
     python benchmarks/server_memory.py MODEL SENTENCES [--requests 50000] [--clients 64] [--beam 4]
         [--words 50]
