@@ -46,6 +46,7 @@ clean:  ## remove the environment and the caches
 
 # Built again only when the pins change; marked last, so that an interrupted set-up starts over.
 $(READY): constraints.txt
+	@echo 'setting up $(VENV): this takes some minutes the first time, and prints nothing meanwhile'
 	rm -rf $(VENV)
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt pip hatchling editables

@@ -149,6 +149,17 @@ def test_many_settings_are_said_in_words(folder: Path) -> None:
     ]
 
 
+def test_most_runs_have_only_what_more_than_half_of_them_have(tmp_path: Path) -> None:
+    for number, run in enumerate("abc", start=1):
+        own = [f"training.warmup_steps={number}", f"training.eps_ls={5 if run == 'c' else 3}e-1"]
+        make_run(tmp_path / run, STARTED, settings=[*own, f"training.batch_tokens={number}00"])
+    output = transduce_runs(tmp_path, columns=60).stdout
+    assert ["most", "runs", "training.eps_ls=0.3"] in rows(output)
+    for number in (1, 2, 3):
+        assert output.count(f"training.warmup_steps={number}") == 1
+    assert "the same" not in output
+
+
 def test_no_limit_is_said_in_words(tmp_path: Path) -> None:
     """Beside a budget in minutes, the maximum of the steps is a number that means none."""
     make_run(tmp_path / "a", STARTED, settings=[f"training.steps={NO_LIMIT}", "training.minutes=2"])
@@ -366,7 +377,7 @@ def test_a_metric_of_other_numbers_of_sentences_ranks_no_runs(tmp_path: Path) ->
     output = transduce_runs(tmp_path).stdout
     assert rows(output)[2][:2] == ["a", "*"]
     assert "* lowest dev loss" in output
-    assert "BLEU of these runs are of different numbers of sentences" in output
+    assert "BLEU scores of these runs are of different numbers of sentences" in output
 
 
 def test_runs_without_a_recorded_development_set_are_known_by_its_files(tmp_path: Path) -> None:

@@ -178,6 +178,6 @@ def test_a_demo_that_is_trained_translates_what_is_piped_in_without_generating_t
     assert again.exit_code == 0, again.output
     assert "\nThe dog sleeps.\n  " in again.stdout
     assert "\nThe cat sleeps.\n  " in again.stdout
-    assert "Below scores: " not in again.stdout
+    assert "Below a score: " not in again.stdout
     nothing = CliRunner().invoke(app, ["demo"])
     assert "For sentences of your own: " in nothing.stdout

@@ -173,7 +173,20 @@ def test_train_does_not_guess_which_column_a_name_is_of(tmp_path: Path, command:
         (("translate", "model", "a.csv"), "if this is a header, choose one of these names; if it"),
         (("translate", "model", "a.csv", "--fields", "fr"), "choose the source's among these"),
         (("evaluate", "model", "--src", "b.tsv"), "3 columns instead of two"),
-        (("translate", "model", "a.src", "--fields", "de"), "--fields is for files with several"),
+        (("translate", "model", "a.src", "--fields", "de"), "--fields de is for files with sev"),
+        (
+            ("train", "--src", "a.src", "--tgt", "a.tgt", "--fields", "en,de", "--out", "run"),
+            "--fields en,de is for files with several",
+        ),
+        (
+            ("score", "model", "--src", "a.src", "--tgt", "a.tgt", "--fields", "2,1"),
+            "--fields 2,1 is for files with several",
+        ),
+        (("data", "check", "a.src", "a.tgt", "--fields", "2,1"), "or leave it out"),
+        (
+            ("evaluate", "model", "--src", "a.src", "--ref", "a.tgt", "--fields", "2,1"),
+            "--fields 2,1 is for files with several",
+        ),
         (("translate", "model", "a.tsv", "--fields", "1,2,3"), "give two names"),
         (
             ("translate", "model", "a.tsv", "--fields", "en,de"),

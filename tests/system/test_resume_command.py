@@ -238,6 +238,21 @@ def test_a_run_that_resumes_says_what_is_left(
     assert re.search(told, said, re.M)
 
 
+@pytest.mark.parametrize(
+    ("after", "line"),
+    [
+        (3, "scores: at doubling distances up to every 8 steps, and at the end;"),
+        (26, "scores: every 8 steps, and at the end;"),
+    ],
+)
+def test_a_run_that_resumes_speaks_of_no_score_that_is_past(
+    after: int, line: str, corpus: Path, tmp_path: Path, command: Command
+) -> None:
+    early: dict[str, Any] = {"run__first_score_steps": 1, "training__steps": 40}
+    out = stopped_run(corpus, tmp_path / "run", after=after, **early)
+    assert line in command(*training(corpus, out, **early)).err
+
+
 def test_a_run_resumed_after_the_metric_changed_is_scored_by_one(
     corpus: Path, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -50,7 +50,9 @@ def test_matrix_products_have_the_chosen_precision(precision: Any, kind: torch.d
 @without_cuda
 @pytest.mark.parametrize("device", ["cuda", "cuda:0", "cuda:7"])
 def test_a_missing_cuda_device_is_named(device: str) -> None:
-    with pytest.raises(InputError, match=r"run\.device=cuda:\d: this machine has 0 CUDA devices"):
+    with pytest.raises(
+        InputError, match=r"run\.device=cuda(:\d)?: this machine has no CUDA device"
+    ):
         choose_machine(RunConfig(device=device))
 
 

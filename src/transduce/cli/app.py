@@ -142,8 +142,12 @@ class _LogLines(logging.Handler):
     """Prints what the package logs as plain lines on standard error."""
 
     def emit(self, record: logging.LogRecord) -> None:
+        # A progress bar prints above itself what goes to sys.stderr; typer.echo goes around it.
+        if sys.stderr is None:
+            return
         try:
-            typer.echo(record.getMessage(), err=True)
+            sys.stderr.write(f"{record.getMessage()}\n")
+            sys.stderr.flush()
         except BrokenPipeError:
             drop_unwritable_output()
 

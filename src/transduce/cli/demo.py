@@ -23,8 +23,8 @@ TRAIN = 60_000
 STEPS, QUICK_STEPS = 1_500, 750
 EXAMPLE = "I think that the polite soldiers told the judge the story this morning."
 SAMPLES = (
-    "Below scores: development sentences as the model translates them now; in a log, at most once "
-    "a minute."
+    "Below a score: two development sentences as the model translates them by then; in a log at "
+    "most once a minute."
 )
 
 

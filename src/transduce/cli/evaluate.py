@@ -23,7 +23,10 @@ if TYPE_CHECKING:
 
 ModelArgument = Annotated[
     Path | None,
-    typer.Argument(metavar="MODEL", help="A model folder; may be left out with --hyp."),
+    typer.Argument(
+        metavar="MODEL",
+        help="A model folder, a run, or one of its checkpoints; not needed with --hyp.",
+    ),
 ]
 SrcOption = Annotated[
     Path | None,

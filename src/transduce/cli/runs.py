@@ -178,7 +178,7 @@ def _remarks(groups: "Sequence[RunGroup]") -> Iterator[str]:
         yield "runs with different metrics cannot be compared by them"
     if len({run.measure.sentences for run in runs if run.by_metric}) > 1:
         yield (
-            f"{' and '.join(names)} of these runs are of different numbers of sentences "
+            f"{' and '.join(names)} scores of these runs are of different numbers of sentences "
             "(run.score_sentences): they cannot be compared"
         )
     if len({run.measure.vocabulary for run in runs if run.score}) > 1:
@@ -234,16 +234,21 @@ def _settings_in_words(runs: "Sequence[Run]", names: Sequence[str]) -> "Table":
     usual: Settings = {}
     table = _table(["run", "settings that differ"])
     if len(known) > 2:
-        usual = {
-            name: Counter(settings.get(name, "") for settings in known).most_common(1)[0][0]
-            for name in names
-        }
+        usual = {name: value for name in names if (value := _usual(name, known)) is not None}
+    if usual:
         table.add_row("most runs", _in_words(usual))
     for run in runs:
         own = _flat(run) or {}
         words = _in_words({n: own[n] for n in names if n in own and own[n] != usual.get(n)})
         table.add_row(_printable(run.name), "?" if run.settings is None else words or "the same")
     return table
+
+
+def _usual(name: str, known: "Sequence[Settings]") -> str | None:
+    """Return the value that more than half of the runs have, if there is one."""
+    values = Counter(settings.get(name, "") for settings in known)
+    [(value, count)] = values.most_common(1)
+    return value if 2 * count > len(known) else None
 
 
 def _in_words(settings: Settings) -> str:

@@ -17,7 +17,7 @@ ModelsArgument = Annotated[
     list[str],
     typer.Argument(
         metavar="MODEL",
-        help="Model folders; en-de=FOLDER if the folder does not tell its languages.",
+        help="Model folders or runs; en-de=FOLDER if the folder does not tell its languages.",
     ),
 ]
 HostOption = Annotated[str, typer.Option(help="Address to listen on.")]

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transduce.cli.terminal.completion import complete_device, complete_preset
-from transduce.cli.terminal.options import SetOption
+from transduce.cli.terminal.options import SetOption, check_device
 from transduce.cli.terminal.watch import watching
 from transduce.errors import InputError
 
@@ -67,7 +67,7 @@ PresetOption = Annotated[
     ),
 ]
 InitOption = Annotated[
-    Path | None, typer.Option(metavar="MODEL", help="Model folder to fine-tune.")
+    Path | None, typer.Option(metavar="MODEL", help="Model folder, run or checkpoint to fine-tune.")
 ]
 MinutesOption = Annotated[
     float | None,
@@ -81,6 +81,7 @@ EpochsOption = Annotated[float | None, typer.Option(help="Maximum epochs.")]
 DeviceOption = Annotated[
     str | None,
     typer.Option(
+        callback=check_device,
         help="cpu, cuda, cuda:N or mps; by default a GPU if there is one.",
         autocompletion=complete_device,
     ),
@@ -121,11 +122,15 @@ def train(
     fresh: FreshOption = False,
 ) -> None:
     """Train a model on parallel text; the same command resumes a run that was stopped."""
+    from transduce.data.corpus import check_fields_used
     from transduce.training.loop import train as run
 
     for name, value in {"minutes": minutes, "epochs": epochs}.items():
         if value is not None and not value > 0:
             raise InputError(f"--{name} {value:g}: must be more than 0")
+    if fields is not None and recipe is None:
+        texts = [src, tgt, dev_src, dev_tgt, held_out]
+        check_fields_used(fields, [Path(name) for names in texts for name in names or []])
     options: Tree = {
         "data": {
             "task": task,

@@ -2,7 +2,6 @@
 
 import json
 import math
-import sys
 import time
 from dataclasses import asdict, dataclass, replace
 from itertools import repeat
@@ -259,9 +258,9 @@ class _Work:
     def write(self, out: Path | None, *, total: int | None) -> int:
         """Write to standard output, or to a file that is complete or absent; count the lines."""
         from transduce.cli.terminal.notes import Notes
-        from transduce.cli.terminal.text_output import text_output
+        from transduce.cli.terminal.text_output import may_reach_terminal, text_output
 
-        prints_on_terminal = out is None and sys.stdout and sys.stdout.isatty()
+        prints_on_terminal = out is None and may_reach_terminal()
         notes, done = Notes(self.translator, self.lines, jsonl=self.jsonl), 0
         with text_output(out) as write, notes.counting():
             for number, translation in self._translations(

@@ -177,6 +177,15 @@ def field_names(fields: str) -> tuple[str, ...]:
     return names
 
 
+def check_fields_used(fields: str, files: Iterable[Path]) -> None:
+    """Raise an error if fields are named, but every file is a plain text, which has none."""
+    if fields != DEFAULT_FIELDS and all(format_of(path) == "text" for path in files):
+        raise InputError(
+            f"--fields {fields} is for files with several: name a .tsv, .csv, .jsonl or .tmx, or "
+            "leave it out"
+        )
+
+
 def check_fields(
     path: Path,
     fields: str,
@@ -275,6 +284,8 @@ def _check_regular(source: Path | Source) -> None:
     paths = [source] if isinstance(source, Path) else vars(source).values()
     for path in paths:
         # Unlike Path's, these functions take a name that cannot be looked up for a missing file.
+        if isinstance(path, Path) and os.path.isdir(path):  # noqa: PTH112
+            raise InputError(f"{path} is a folder: name a file in it")
         if isinstance(path, Path) and os.path.exists(path) and not os.path.isfile(path):  # noqa: PTH110, PTH113
             raise InputError(
                 f"{path} is not a regular file; a corpus is read more than once, so give a file"

@@ -7,7 +7,14 @@ from os import PathLike
 from pathlib import Path
 from typing import Literal
 
-from transduce.data.corpus import DEFAULT_FIELDS, check_fields, format_of, read_lines, read_side
+from transduce.data.corpus import (
+    DEFAULT_FIELDS,
+    check_fields,
+    check_fields_used,
+    format_of,
+    read_lines,
+    read_side,
+)
 from transduce.errors import InputError, TransduceError
 from transduce.evaluation.public_test_sets import fetch_test_set
 from transduce.evaluation.scoring import ComparedTexts, Scoring, check_same_length
@@ -155,6 +162,7 @@ def _public_texts(test_set: str, pair: str | None) -> ComparedTexts:
 def _check_fields(fields: str, src: FileName | None, targets: Sequence[FileName]) -> None:
     """Check that the names of fields are those of files, before anything is read."""
     files = [Path(name) for name in (*([] if src is None else [src]), *targets)]
+    check_fields_used(fields, files)
     if src is not None:
         check_fields(Path(src), fields, side="src", among=files)
     for target in targets:

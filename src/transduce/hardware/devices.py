@@ -4,7 +4,7 @@ from contextlib import AbstractContextManager, nullcontext
 
 import torch
 
-from transduce.errors import InputError
+from transduce.errors import InputError, counted
 
 
 def choose_device(
@@ -15,6 +15,7 @@ def choose_device(
     With `mps`, `auto` also takes Apple's GPU. `cuda` alone is this process's own GPU among those of
     the machine. `option` names the setting in messages.
     """
+    given = name
     if name == "auto":
         has_mps = mps and torch.backends.mps.is_available()
         name = "cuda" if torch.cuda.is_available() else "mps" if has_mps else "cpu"
@@ -29,9 +30,8 @@ def choose_device(
     if device.type == "cuda":
         count = torch.cuda.device_count()
         if (device.index or 0) >= count:
-            raise InputError(
-                f"{option}={name}: this machine has {count} CUDA devices; use auto or cpu"
-            )
+            there = counted(count, "CUDA device") if count else "no CUDA device"
+            raise InputError(f"{option}={given}: this machine has {there}; use auto or cpu")
         # cuDNN's attention makes a new plan for every batch shape, and shapes rarely repeat: on an
         # H200 the small preset trained at 33,000 tokens/s with it and at 278,000 without.
         torch.backends.cuda.enable_cudnn_sdp(False)

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
-from transduce.data.corpus import Pair, count_pairs, read_pairs, source_of
+from transduce.data.corpus import Pair, check_fields_used, count_pairs, read_pairs, source_of
 from transduce.errors import InputError, counted
 from transduce.hardware.devices import choose_device, on_device
 from transduce.models.folder import LoadedModel, load_model
@@ -67,6 +67,7 @@ def score(
     All lines are read and checked before the first is scored: a missing file, unequal numbers of
     lines or a line that is too long for the model raise `InputError` at the call.
     """
+    check_fields_used(fields, [Path(name) for name in (src, tgt) if name is not None])
     source = source_of(Path(src), None if tgt is None else Path(tgt), fields=fields)
     count_pairs(source)
     if not isinstance(model, LoadedModel):

@@ -35,6 +35,7 @@ def check_corpus(
 
     from transduce.data.cleaning import CleaningReport, clean
     from transduce.data.corpus import (
+        check_fields_used,
         count_records,
         read_records,
         read_sentences,
@@ -43,6 +44,7 @@ def check_corpus(
     )
 
     files = [src, *([tgt] if tgt else []), *(held_out or [])]
+    check_fields_used(fields, files)
     source = source_of(src, tgt, fields=fields, among=files)
     held = [text_or_corpus(path, fields=fields, among=files) for path in held_out or []]
     hidden = [text for one in held for text in read_sentences(one)]

@@ -1,5 +1,6 @@
 """Arguments and options that several commands share."""
 
+import re
 from pathlib import Path
 from typing import Annotated
 
@@ -11,14 +12,25 @@ from transduce.cli.terminal.completion import (
     complete_precision,
     complete_setting,
 )
+from transduce.errors import InputError
 
 ModelArgument = Annotated[
     Path,
     typer.Argument(metavar="MODEL", help="A model folder, a run, or one of its checkpoints."),
 ]
+
+
+def check_device(name: str | None) -> str | None:
+    """Refuse a name that no device has, before anything is loaded."""
+    if name is not None and not re.fullmatch(r"auto|cpu|mps|cuda(:\d+)?", name):
+        raise InputError(f"--device {name}: use auto, cpu, cuda, cuda:N or mps")
+    return name
+
+
 DeviceOption = Annotated[
     str,
     typer.Option(
+        callback=check_device,
         help="cpu, cuda, cuda:N or mps; auto: a GPU if there is one.",
         autocompletion=complete_device,
     ),

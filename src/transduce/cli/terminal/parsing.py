@@ -128,4 +128,4 @@ def _name(mistake: typer.TyperException) -> str:
 
 def _see_help(mistake: typer.TyperException) -> str:
     path = getattr(getattr(mistake, "ctx", None), "command_path", None)
-    return f"; {path} --help shows how to write it" if path else ""
+    return f"; see '{path} --help'" if path else ""

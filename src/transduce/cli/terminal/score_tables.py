@@ -103,10 +103,10 @@ def _footnotes(result: "Evaluation") -> Iterator[str]:
         yield f"95 %: mean ± half the width of the confidence interval, of {RESAMPLES:,} resamples"
     if result.baseline:
         yield f"p: of a paired bootstrap test with {RESAMPLES:,} resamples; –: no difference"
-    errors = [*LOWER_IS_BETTER]
+    lower = [score.name for score in result.report.scores if score.name in LOWER_IS_BETTER]
     if result.metric and not result.metric.higher_is_better:
-        errors += [result.metric.name, *result.metric_parts]
-    yield f"higher is better, except for {', '.join(errors)}"
+        lower += [result.metric.name, *result.metric_parts]
+    yield f"higher is better{', except for ' * bool(lower)}{', '.join(lower)}"
     if result.no_ter:
         yield f"TER: not computed: {result.no_ter}"
     if result.no_metric:

@@ -13,6 +13,7 @@ from transduce.data.corpus import (
     DEFAULT_FIELDS,
     STANDARD_INPUT,
     check_fields,
+    check_fields_used,
     field_names,
     format_of,
     read_lines,
@@ -43,10 +44,7 @@ class TextInput:
                 raise InputError(f"cannot read {path}: No such file or directory")
         if self._files.count(STANDARD_INPUT) > 1:
             raise InputError("standard input (-) can be read only once: name it once")
-        if fields != DEFAULT_FIELDS and all(format_of(path) == "text" for path in self._files):
-            raise InputError(
-                "--fields is for files with several: name a .tsv, .csv, .jsonl or .tmx"
-            )
+        check_fields_used(fields, self._files)
         for path in self._files:
             check_fields(path, fields, side="src", among=self._files, source_only=True)
         self._starts: list[int] = []  # of each file, the number of its first line

@@ -1,6 +1,7 @@
 """Output lines: to standard output as they are written, or to a file that is complete or absent."""
 
 import os
+import stat
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -37,6 +38,17 @@ def check_new_file(path: Path | None, *, option: str = "--out", ours: bytes | No
             if stream.read(len(ours)) == ours:
                 return
     raise InputError(f"{path} exists already: choose another {option}, or remove it")
+
+
+def may_reach_terminal() -> bool:
+    """Whether standard output is a terminal, or a pipe whose reader may write to the same one."""
+    if sys.stdout is None:
+        return False
+    try:
+        is_pipe = stat.S_ISFIFO(os.fstat(sys.stdout.fileno()).st_mode)
+    except OSError:  # it is no file of the system's
+        is_pipe = False
+    return is_pipe or sys.stdout.isatty()
 
 
 def drop_unwritable_output() -> None:

@@ -169,7 +169,7 @@ class Watch:
         if event.planned is not None:
             self._speed_check = SpeedCheck(event.planned)
         data = describe_data(event.data, event.config.data) if event.data else []
-        for line in (*data, *event.notes, *_summary(event.config, event.data)):
+        for line in (*data, *event.notes, *_summary(event.config, event.data, event.step)):
             self._display.say(line)
         if tensorboard.available():
             points = tensorboard.EventFiles(event.folder / EVENTS, event.step)
@@ -250,8 +250,8 @@ def describe_data(data: "DataSummary", settings: "DataConfig") -> "Iterator[str]
     yield f"vocabulary: {entries}, not the {requested:,} requested: {reason}"
 
 
-def _summary(config: "Config", data: "DataSummary | None") -> "Iterator[str]":
-    """Describe the run in a few lines."""
+def _summary(config: "Config", data: "DataSummary | None", done: int) -> "Iterator[str]":
+    """Describe the run, of which some steps may be done, in a few lines."""
     from transduce.config.schema import NO_LIMIT
 
     m, t, r = config.model, config.training, config.run
@@ -269,10 +269,11 @@ def _summary(config: "Config", data: "DataSummary | None") -> "Iterator[str]":
     ends += [counted(t.minutes, "minute")] if t.minutes else []
     ends += [f"{counted(t.patience, 'score')} without improvement"] if t.patience else []
     yield f"ends after {' or '.join(ends)}"
-    yield _scoring(config, min(r.score_sentences, data.dev if data else r.score_sentences))
+    sentences = min(r.score_sentences, data.dev if data else r.score_sentences)
+    yield _scoring(config, sentences, done=done)
 
 
-def _scoring(config: "Config", sentences: int) -> str:
+def _scoring(config: "Config", sentences: int, *, done: int) -> str:
     """Say when a run is scored, on how many sentences, and what its scores decide."""
     r = config.run
     if sentences == 0:
@@ -281,19 +282,19 @@ def _scoring(config: "Config", sentences: int) -> str:
         by = "their score" if r.choose_by == "metric" else "the dev loss"
         many = counted(sentences, "sentence is", "sentences are")
         chosen = f"{many} translated, {by} decides which weights are kept"
-    return f"scores: {_moments(config)}at the end; {chosen}"
+    return f"scores: {_moments(config, done)}at the end; {chosen}"
 
 
-def _moments(config: "Config") -> str:
-    """Say when a run is scored before its end."""
+def _moments(config: "Config", done: int) -> str:
+    """Say when a run is scored before its end, after the steps that are done."""
     r, interval = config.run, config.run.checkpoint_steps
     first = min(r.first_score_steps or interval, interval)
     if first >= config.training.steps:
         return ""
     every = "every step" if interval == 1 else f"every {interval:,} steps"
-    if first < interval:
-        many = counted(first, "step")
-        every = f"first after {many}, then at doubling distances up to every {interval:,} steps"
+    if max(first, done) < interval:
+        begin = "" if first <= done else f"first after {counted(first, 'step')}, then "
+        every = f"{begin}at doubling distances up to every {interval:,} steps"
     is_limited = config.training.minutes is not None and r.scoring_share < 1
     share = f" while scores take at most {r.scoring_share:.0%} of the time" if is_limited else ""
     return f"{every}{share}, and "

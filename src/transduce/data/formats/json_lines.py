@@ -63,9 +63,10 @@ def _text(entry: dict[str, Any], name: str, place: str, wanted: str) -> str:
         text = _at(entry, f"{NEST}.{name}")
     if not isinstance(text, str):
         known = list(_names(entry))
+        both = f" {','.join(known)}" if len(known) == 2 and wanted.startswith("two") else ""
         raise InputError(
             f"{place}: no text in field {name!r}{did_you_mean(name, known)}; the fields are "
-            f"{known}; name {wanted}"
+            f"{known}; name {wanted}{both}"
         )
     if any("\ud800" <= character <= "\udfff" for character in text):
         raise InputError(f"{place}: field {name!r} has half of a surrogate pair")

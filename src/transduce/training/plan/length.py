@@ -30,7 +30,7 @@ class Length:
 
     def __str__(self) -> str:
         tokens = counted(self.batch_tokens, "token")
-        epochs = counted(self.epochs, "epoch", form=".2g")
+        epochs = counted(self.epochs, "epoch", form=".2g" if self.epochs < 10 else ",.0f")
         return f"{counted(self.steps, 'step')} of {tokens} a side, about {epochs}"
 
 

@@ -131,8 +131,8 @@ def _conditions(machine: Machine, rank: ProcessRank, phase: Phase) -> Conditions
     """Describe this machine; its speed is measured when it is asked for."""
 
     def speed_of(config: Config, batch_tokens: int) -> float:
-        shape = config.model.summary().split(", dropout")[0]
-        with phase(f"timing a few steps of {batch_tokens:,} tokens a side ({shape})"):
+        shape = ", ".join(config.model.summary().split(", ")[:3])
+        with phase(f"timing steps of {batch_tokens:,} tokens ({shape})"):
             return rank.world * measure_speed(config, machine, batch_tokens)
 
     return Conditions(
