@@ -44,7 +44,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from transduce.config.presets import preset_named
-from transduce.export.ctranslate2 import specification
+from transduce.export.ctranslate2 import Entries, specification
 from transduce.hardware.devices import choose_device
 from transduce.models.build import build_model
 from transduce.models.transformer.model import Transformer
@@ -309,7 +309,7 @@ def by_ctranslate2(
 
     vocabulary = [*SPECIAL_TOKENS, *map(str, range(len(SPECIAL_TOKENS), shape.vocab_size))]
     with tempfile.TemporaryDirectory() as folder:
-        spec = specification(never_ending(shape), shape, vocabulary)
+        spec = specification(never_ending(shape), shape, Entries(vocabulary, vocabulary))
         spec.save(folder)
         translator = ctranslate2.Translator(
             folder, inter_threads=1, intra_threads=options.threads, compute_type=compute_type

@@ -42,5 +42,6 @@ def attention(
         encoder=shares(n_layers if n_encoder_layers is None else n_encoder_layers, h, s, s, seed=2),
         decoder=decoder / decoder.sum(axis=-1, keepdims=True),
         cross=shares(n_layers, h, t, s, seed=3) if cross is None else cross,
-        are_bytes=are_bytes,
+        source_are_bytes=are_bytes,
+        target_are_bytes=are_bytes,
     )

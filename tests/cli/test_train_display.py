@@ -13,6 +13,7 @@ from rich.console import Console
 from transduce.cli.terminal.samples import Samples
 from transduce.cli.terminal.train_display import Display, duration, lines, perplexity
 from transduce.cli.terminal.watch import describe_data
+from transduce.config.schema import DataConfig
 from transduce.data.corpus import Pair
 from transduce.training.data_summary import DataSummary
 from transduce.training.progress import Translated
@@ -437,4 +438,4 @@ DATA = DataSummary(1000, {"empty": 60, "duplicate": 50}, 40, 40, 850, 4000)
     ],
 )
 def test_what_became_of_the_text_in_words(data: DataSummary, expected: list[str]) -> None:
-    assert list(describe_data(data, "bpe")) == expected
+    assert list(describe_data(data, DataConfig())) == expected

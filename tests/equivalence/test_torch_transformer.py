@@ -33,6 +33,7 @@ def square_configs(draw: st.DrawFn, norm: str) -> TransformerConfig:
     return TransformerConfig.model_validate(
         {
             "vocab_size": VOCAB_SIZE,
+            "src_vocab_size": draw(st.sampled_from([None, VOCAB_SIZE + 9])),
             "n_encoder_layers": draw(st.integers(1, 3)),
             "n_decoder_layers": draw(st.integers(1, 3)),
             "d_model": h * width,
@@ -136,14 +137,15 @@ def spread_out(model: nn.Module, seed: int) -> None:
 def logits_of_theirs(theirs: nn.Transformer, ours: Transformer, src: Tensor, tgt: Tensor) -> Tensor:
     """Run torch's stacks and masks, with §3.4 around them written in plain torch."""
     weight = ours.embedding.weight
+    of_source = weight if ours.src_embedding is None else ours.src_embedding.weight
 
-    def embed(ids: Tensor) -> Tensor:
+    def embed(ids: Tensor, weight: Tensor) -> Tensor:
         embedded: Tensor = F.embedding(ids, weight) * math.sqrt(weight.size(1))
         return embedded + sinusoids(ids.size(1), weight.size(1)).to(weight.dtype)
 
     states = theirs(
-        embed(src),
-        embed(tgt),
+        embed(src, of_source),
+        embed(tgt, weight),
         tgt_mask=nn.Transformer.generate_square_subsequent_mask(tgt.size(1), dtype=torch.bool),
         src_key_padding_mask=src == PAD_ID,
         tgt_key_padding_mask=tgt == PAD_ID,
@@ -180,12 +182,14 @@ def check_gradients(config: TransformerConfig, src: Tensor, tgt: Tensor, seed: i
     our_logits = ours(src, tgt)[real]
     upstream = torch.randn(our_logits.shape, generator=torch.Generator().manual_seed(seed)).double()
     torch.autograd.backward(our_logits, upstream)
-    our_embedding_gradient = ours.embedding.weight.grad
-    ours.embedding.weight.grad = None
+    embeddings = [one for one in (ours.embedding, ours.src_embedding) if one is not None]
+    of_embeddings = [one.weight.grad for one in embeddings]
+    for one in embeddings:
+        one.weight.grad = None
     their_logits = logits_of_theirs(theirs, ours, src, tgt)[real]
     torch.testing.assert_close(our_logits, their_logits, rtol=1e-9, atol=1e-10)
     torch.autograd.backward(their_logits, upstream)
-    pairs = [(ours.embedding.weight.grad, our_embedding_gradient)]
+    pairs = [(one.weight.grad, ours) for one, ours in zip(embeddings, of_embeddings, strict=True)]
     with torch.no_grad():
         for parameter in (*ours.parameters(), *theirs.parameters()):
             assert parameter.grad is not None

@@ -119,7 +119,7 @@ def test_a_given_translation_is_read_as_if_it_were_the_models_own() -> None:
     given = attention_between(loaded, f" {TEXT}\n", f"{OTHER} ")
     assert (given.source, given.read, given.target) == (own.source, own.read, own.target)
     assert (given.cross == own.cross).all()
-    assert given.are_bytes
+    assert given.source_are_bytes
 
 
 def test_half_a_character_is_refused() -> None:

@@ -139,7 +139,7 @@ def test_a_panic_of_the_library_is_an_input_error(monkeypatch: pytest.MonkeyPatc
             raise PanicException("index out of bounds")
 
     tokenizer = Tokenizer.learn(LINES, vocab_size=300)
-    monkeypatch.setattr(tokenizer, "_backend", Panics())
+    monkeypatch.setattr(tokenizer.source, "_backend", Panics())
     with pytest.raises(InputError, match="the tokenizer failed: index out of bounds"):
         tokenizer.encode_batch(["a"])
 

@@ -11,6 +11,7 @@ from tokenizers import decoders, models, pre_tokenizers
 from transduce.grammar import generate
 from transduce.text.open_prefix import MAX_OPEN_BYTES, TokenTexts
 from transduce.text.tokenizer import SPECIALS, Kind, Tokenizer
+from transduce.text.vocabulary import Vocabulary
 
 SENTENCES = [pair.tgt for pair in generate(300, seed=1)]
 KINDS: tuple[Kind, ...] = ("bpe", "unigram", "wordpiece")
@@ -26,7 +27,7 @@ def sentencepiece() -> Tokenizer:
     backend = Backend(models.Unigram(vocabulary, unk_id=1, byte_fallback=False))
     backend.pre_tokenizer = pre_tokenizers.Metaspace()
     backend.decoder = decoders.Metaspace()
-    return Tokenizer(backend)
+    return Tokenizer(Vocabulary(backend))
 
 
 LEARNT = {kind: TokenTexts(learnt(kind)) for kind in KINDS}

@@ -64,8 +64,8 @@ def align(
     `shown` is the attention of each part of the text. Layers and heads count from 0; without a head
     it is the average of the layer's heads.
     """
-    src_parts = [words_of(one.source, are_bytes=one.are_bytes) for one in shown]
-    tgt_parts = [words_of(one.target, are_bytes=one.are_bytes) for one in shown]
+    src_parts = [words_of(one.source, are_bytes=one.source_are_bytes) for one in shown]
+    tgt_parts = [words_of(one.target, are_bytes=one.target_are_bytes) for one in shown]
     src_words, src_numbers = _numbered_words(src_parts, source)
     tgt_words, tgt_numbers = _numbered_words(tgt_parts, translation)
     links: dict[int, int] = {}

@@ -57,8 +57,12 @@ def attention_picture(
 def _labels(shown: Attention, kind: AttentionKind) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the tokens that attend, and those that they attend to."""
     source, read, target = (
-        words_of(tokens, are_bytes=shown.are_bytes).tokens
-        for tokens in (shown.source, shown.read, shown.target)
+        words_of(tokens, are_bytes=are_bytes).tokens
+        for tokens, are_bytes in (
+            (shown.source, shown.source_are_bytes),
+            (shown.read, shown.target_are_bytes),
+            (shown.target, shown.target_are_bytes),
+        )
     )
     return {"encoder": (source, source), "decoder": (target, read), "cross": (target, source)}[kind]
 

@@ -96,7 +96,7 @@ def _settings_of(source: str) -> str:
 
 
 def _headline(source: str, config: "Config") -> str:
-    return f"{source}: {config.model.summary()}, {config.model.vocab_size:,} entries"
+    return f"{source}: {config.model.summary()}, {config.model.sizes()} entries"
 
 
 def _table(cost: "Cost", base_cost: "Cost") -> "Table":

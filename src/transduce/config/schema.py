@@ -10,7 +10,7 @@ import reprlib
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from textwrap import shorten
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
     BaseModel,
@@ -74,6 +74,9 @@ NO_LIMIT = 10**9
 class ModelConfig(Section):
     """The settings of every architecture; each kind of model adds its own in a subclass."""
 
+    separate_vocabularies: ClassVar[bool] = False
+    """Whether its models have an embedding of their own for the source if src_vocab_size is set."""
+
     kind: str = Field(
         default="transformer",
         description="the architecture: transformer (§3) or an installed kind",
@@ -82,7 +85,15 @@ class ModelConfig(Section):
         default=37_000,
         ge=4,
         le=10_000_000,
-        description="vocabulary entries, shared by source and target (§3.4)",
+        description="vocabulary entries, shared by source and target (§3.4); of the target, with "
+        "data.shared_vocabulary=false",
+    )
+    src_vocab_size: int | None = Field(
+        default=None,
+        ge=4,
+        le=10_000_000,
+        description="vocabulary entries of the source, with data.shared_vocabulary=false; if not "
+        "given, vocab_size",
     )
     d_model: Count = Field(default=512, description="width of every layer's output (§3.1)")
     p_drop: Probability = Field(
@@ -103,6 +114,11 @@ class ModelConfig(Section):
         """Return the settings that follow from a vocabulary, given as the texts of its entries."""
         return {"vocab_size": len(vocabulary)}
 
+    def sizes(self) -> str:
+        """Return the size of the vocabulary, or those of source and target: `31 → 43`."""
+        target = f"{self.vocab_size:,}"
+        return target if self.src_vocab_size is None else f"{self.src_vocab_size:,} → {target}"
+
     def reference_warmup(self) -> int:
         """Return the warm-up whose peak in §5.3 suits this model, however long its own is."""
         return 4_000
@@ -116,12 +132,15 @@ class ModelConfig(Section):
         return {
             name: str(getattr(self, name))
             for name in type(self).model_fields
-            if name not in ("kind", "vocab_size")
+            if name not in ("kind", "vocab_size", "src_vocab_size")
         }
 
     def free_settings(self) -> frozenset[str]:
         """Return the names of the settings that fine-tuning may change."""
         return frozenset({"p_drop"})
+
+
+Subwords = Literal["bpe", "unigram", "wordpiece", "characters", "whitespace"]
 
 
 class DataConfig(Section):
@@ -166,8 +185,20 @@ class DataConfig(Section):
         description="what a source line is: one sentence, or a text of several; auto: detected",
     )
     clean: bool = Field(default=True, description="drop pairs that are unfit for training")
-    subwords: Literal["bpe", "unigram", "wordpiece", "whitespace"] = Field(
-        default="bpe", description="subword model (§5.1); whitespace: the text is already segmented"
+    subwords: Subwords = Field(
+        default="bpe",
+        description="subword model (§5.1); characters: each is an entry; whitespace: the text is "
+        "already segmented",
+    )
+    tgt_subwords: Subwords | None = Field(
+        default=None,
+        description="another one for the target, with shared_vocabulary=false; if not given, as "
+        "subwords",
+    )
+    shared_vocabulary: bool = Field(
+        default=True,
+        description="one vocabulary and one embedding for source and target (§3.4, §5.1); false, "
+        "one each, is a deviation",
     )
     punctuation: Literal["auto", "kept", "plain"] = Field(
         default="auto",
@@ -177,6 +208,12 @@ class DataConfig(Section):
     tokenizer: str | None = Field(
         default=None, description="a tokenizer.json to use instead of learning subwords"
     )
+
+    @property
+    def kinds(self) -> str:
+        """The kinds of vocabulary: of both sides, or `characters → whitespace`."""
+        target = self.tgt_subwords or self.subwords
+        return target if self.shared_vocabulary else f"{self.subwords} → {target}"
 
 
 class TrainingConfig(Section):
@@ -293,6 +330,26 @@ class Config(Section):
         if not isinstance(kind, str):
             raise ValueError(f"model.kind={kind!r}: must be the name of a kind of model")
         return find_kind(kind).config.model_validate(section)
+
+    @model_validator(mode="after")
+    def _sides_have_vocabularies_of_their_own(self) -> Self:
+        if not self.data.shared_vocabulary:
+            if not self.model.separate_vocabularies:
+                raise ValueError(
+                    f"data.shared_vocabulary=false: a model of the kind {self.model.kind} has one "
+                    "vocabulary for source and target"
+                )
+            return self
+        for name, value in (
+            ("data.tgt_subwords", self.data.tgt_subwords),
+            ("model.src_vocab_size", self.model.src_vocab_size),
+        ):
+            if value is not None:
+                raise ValueError(
+                    f"{name}={value} is for a vocabulary of each side: set "
+                    "data.shared_vocabulary=false too, or leave it out"
+                )
+        return self
 
     @classmethod
     def from_tree(cls, tree: Any) -> Self:

@@ -93,7 +93,7 @@ class Encoder:
         fit = [pair for pair, fault in zip(batch, faults, strict=True) if fault is None]
         form = self.target_form
         targets = [form.write(pair.tgt) if form else pair.tgt for pair in fit]
-        kind = id_type(len(tokenizer))
+        kind = id_type(tokenizer)
         return Encoded(
             faults,
             self.pair_filter.digests(batch) if self.pair_filter.rules else [],
@@ -158,6 +158,7 @@ def _side(rows: list[list[int]], kind: np.dtype[np.unsignedinteger]) -> Side:
     return Side(ids, lengths)
 
 
-def id_type(vocab_size: int) -> np.dtype[np.unsignedinteger]:
-    """Return the type of ids: two bytes where they are enough, otherwise four."""
-    return np.dtype(np.uint16 if vocab_size <= 2**16 else np.uint32)
+def id_type(tokenizer: Tokenizer) -> np.dtype[np.unsignedinteger]:
+    """Return the type of ids: two bytes where they are enough for both sides, otherwise four."""
+    most = max(len(tokenizer.source), len(tokenizer.target))
+    return np.dtype(np.uint16 if most <= 2**16 else np.uint32)

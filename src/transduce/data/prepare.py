@@ -32,13 +32,13 @@ from transduce.data.corpus import (
 from transduce.data.development_set import hold_out_development_set
 from transduce.data.encoding import TargetForm
 from transduce.data.store import Store, StoreSpec, identity_digest, open_or_build
-from transduce.data.subwords import learn_subwords
+from transduce.data.subwords import WantedVocabulary, learn_subwords
 from transduce.errors import ConfigError, InputError, counted
 from transduce.files.digests import Digests, JsonMemory
 from transduce.files.errors import reporting_write_errors
 from transduce.files.locks import locked
 from transduce.files.unchanged import ReadDigests, unchanged_files
-from transduce.text.tokenizer import Tokenizer
+from transduce.text.tokenizer import Learning, Tokenizer
 
 _log = logging.getLogger("transduce")
 
@@ -112,11 +112,14 @@ def prepare(
     processes: int,
     phase: Phase,
     target_form: TargetForm | None = None,
+    src_vocab_size: int | None = None,
 ) -> Prepared:
-    """Learn the subwords, unless a tokenizer is given, and encode everything.
+    """Learn the vocabulary, unless a tokenizer is given, and encode everything.
 
-    With a `target_form`, target text is learned and encoded in that form.
+    With a `target_form`, target text is learned and encoded in that form. `src_vocab_size` is for
+    sides with vocabularies of their own; if not given, it is `vocab_size`.
     """
+    wanted = _wanted_vocabulary(config, vocab_size, src_vocab_size)
     judging = StoreSpec(
         corpora.sources,
         None,
@@ -131,13 +134,7 @@ def prepare(
             path = Path(config.tokenizer)
         else:
             with phase("learning subwords"):
-                path = learn_subwords(
-                    judging,
-                    cache,
-                    pairs=corpora.pairs,
-                    kind=config.subwords,
-                    vocab_size=vocab_size,
-                )
+                path = learn_subwords(judging, cache, wanted, pairs=corpora.pairs)
         tokenizer = Tokenizer.load(path)
         spec = replace(judging, tokenizer=path, is_plain=tokenizer.has_plain_punctuation)
         with phase("encoding") as progress:
@@ -152,6 +149,15 @@ def prepare(
     _check_not_empty(train)
     _warn_of_unreadable(train)
     return Prepared(tokenizer, train, dev, dev_pairs, tokenizer_file=path, digests=digests)
+
+
+def _wanted_vocabulary(
+    config: DataConfig, vocab_size: int, src_vocab_size: int | None
+) -> WantedVocabulary:
+    target = Learning(config.tgt_subwords or config.subwords, vocab_size)
+    if config.shared_vocabulary:
+        return WantedVocabulary(target)
+    return WantedVocabulary(target, Learning(config.subwords, src_vocab_size or vocab_size))
 
 
 def _check_not_empty(train: Store) -> None:

@@ -256,7 +256,7 @@ def _encode(
         "dropped": dict(report.dropped),
         "unreadable": [pair.src for _, pair in report.examples.get(UNREADABLE, [])],
         "names": [str(path) for path in spec.inputs()],
-        "ids": id_type(len(Tokenizer.load(spec.tokenizer))).name,
+        "ids": id_type(Tokenizer.load(spec.tokenizer)).name,
         "files": src.finish() | tgt.finish(),
     }
 

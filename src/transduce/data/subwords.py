@@ -1,49 +1,79 @@
-"""The subword vocabulary of a run, learned from the training corpora and kept in the cache."""
+"""The vocabulary of a run, learned from the training corpora and kept in the cache."""
 
 import math
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from pathlib import Path
+from typing import Any
 
 from transduce.data.store import StoreSpec, identity_digest
 from transduce.errors import ConfigError, InputError
 from transduce.files.atomic import atomic_folder, sync
 from transduce.files.errors import reporting_write_errors
 from transduce.files.unchanged import ChangedFileError, compared_in_threads, unchanged_files
-from transduce.text.tokenizer import Kind, Tokenizer
+from transduce.text.tokenizer import Learning, Tokenizer
 
 LEARN_PAIRS = 1_000_000
 """Subwords are learned from at most about this many pairs, spread evenly over the corpora."""
 
 
+@dataclass(frozen=True)
+class WantedVocabulary:
+    """The vocabulary to learn: one for both sides, or one for each."""
+
+    target: Learning  # of both sides, if they share it
+    source: Learning | None = None  # None: it is shared
+
+    def identity(self) -> dict[str, Any]:
+        """Return what names it in the cache."""
+        shared = {"kind": self.target.kind, "vocab_size": self.target.max_size}
+        return shared | ({"source": asdict(self.source)} if self.source else {})
+
+
 @unchanged_files()
-def learn_subwords(
-    spec: StoreSpec, cache: Path, *, pairs: int, kind: Kind, vocab_size: int
-) -> Path:
+def learn_subwords(spec: StoreSpec, cache: Path, wanted: WantedVocabulary, *, pairs: int) -> Path:
     """Learn a vocabulary from the corpora of a spec, unless it is cached; return its file."""
-    identity = spec.identity(cache)
-    identity |= {"kind": kind, "vocab_size": vocab_size, "pairs": LEARN_PAIRS}
+    identity = spec.identity(cache) | wanted.identity() | {"pairs": LEARN_PAIRS}
     folder = cache / f"subwords-{identity_digest(identity)}"
     path = folder / "tokenizer.json"
     if not path.exists():
-        sample = islice(spec.judged_pairs(), 0, None, math.ceil(pairs / LEARN_PAIRS))
-        form = spec.target_form
-        lines = chain.from_iterable(
-            (pair.src, form.write(pair.tgt) if form else pair.tgt)
-            for pair, fault in sample
-            if fault is None
-        )
-        try:
-            tokenizer = Tokenizer.learn(
-                compared_in_threads(lines),
-                kind=kind,
-                vocab_size=vocab_size,
-                plain_punctuation=spec.is_plain,
-            )
-        except ChangedFileError:
-            raise
-        except InputError as fault:
-            raise ConfigError(f"model.vocab_size={vocab_size}: {fault}") from fault
+        tokenizer = _learned(spec, wanted, every=math.ceil(pairs / LEARN_PAIRS))
         with reporting_write_errors(folder), atomic_folder(folder) as making:
             tokenizer.save(making / path.name)
             sync(making / path.name)
     return path
+
+
+def _learned(spec: StoreSpec, wanted: WantedVocabulary, *, every: int) -> Tokenizer:
+    source, target = wanted.source, wanted.target
+    try:
+        if source is None:
+            return Tokenizer.learn(
+                compared_in_threads(chain.from_iterable(_texts(spec, every))),
+                kind=target.kind,
+                vocab_size=target.max_size,
+                plain_punctuation=spec.is_plain,
+            )
+        return Tokenizer.learn_separately(
+            compared_in_threads(src for src, _ in _texts(spec, every)),
+            compared_in_threads(tgt for _, tgt in _texts(spec, every)),
+            source=source,
+            target=target,
+            plain_punctuation=spec.is_plain,
+        )
+    except ChangedFileError:
+        raise
+    except InputError as fault:
+        sizes = f"model.vocab_size={target.max_size}"
+        if source is not None:
+            sizes += f", model.src_vocab_size={source.max_size}"
+        raise ConfigError(f"{sizes}: {fault}") from fault
+
+
+def _texts(spec: StoreSpec, every: int) -> Iterator[tuple[str, str]]:
+    """Yield source and target, as the model is to write it, of sound pairs, one in `every`."""
+    form = spec.target_form
+    for pair, fault in islice(spec.judged_pairs(), 0, None, every):
+        if fault is None:
+            yield pair.src, form.write(pair.tgt) if form else pair.tgt

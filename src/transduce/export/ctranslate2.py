@@ -4,9 +4,10 @@ CTranslate2 can express every Transformer of ours (pre-norm or post-norm, learne
 without biases) except those whose heads do not split d_model evenly.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
-from typing import Any, Literal, get_args
+from typing import Any, Literal, Self, get_args
 
 import torch
 from torch import Tensor, nn
@@ -28,6 +29,8 @@ from transduce.text.tokenizer import Tokenizer
 
 Quantization = Literal["int8", "int8_float32", "float16", "bfloat16"]
 WEIGHTS, SETTINGS, VOCABULARY = "model.bin", "config.json", "shared_vocabulary.json"
+SOURCE_VOCABULARY, TARGET_VOCABULARY = "source_vocabulary.json", "target_vocabulary.json"
+"""Instead of VOCABULARY where the entries of source and target differ."""
 MAX_VOCABULARY_BYTES = 128 * MIB
 
 
@@ -87,21 +90,41 @@ def is_exported(folder: Path) -> bool:
     return (folder / WEIGHTS).exists() and (folder / SETTINGS).exists()
 
 
+@dataclass(frozen=True)
+class Entries:
+    """The entries for source and target in the order of ids: CTranslate2 reads tokens, not ids."""
+
+    source: list[str]
+    target: list[str]
+
+    @classmethod
+    def of(cls, tokenizer: Tokenizer) -> Self:
+        """Return the entries of a tokenizer."""
+        sides = (tokenizer.source, tokenizer.target)
+        return cls(*(side.tokens(range(len(side))) for side in sides))
+
+    def files(self) -> dict[str, list[str]]:
+        """Return what CTranslate2 writes, by the names of its files."""
+        if self.source == self.target:
+            return {VOCABULARY: self.target}
+        return {SOURCE_VOCABULARY: self.source, TARGET_VOCABULARY: self.target}
+
+
 def check_vocabulary(folder: Path, tokenizer: Tokenizer) -> None:
-    """Raise unless CTranslate2's vocabulary is that of our tokenizer."""
-    path = folder / VOCABULARY
-    try:
-        entries = read_json(path, max_bytes=MAX_VOCABULARY_BYTES)
-    except (OSError, ValueError) as unreadable:
-        reason = shorten(str(getattr(unreadable, "strerror", None) or unreadable), 200)
-        raise InputError(f"cannot read {path} ({reason}): export the model again") from unreadable
-    if entries != entries_of(tokenizer):
-        raise InputError(f"{path} does not match the tokenizer beside it: export the model again")
-
-
-def entries_of(tokenizer: Tokenizer) -> list[str]:
-    """Return every vocabulary entry in the order of ids: CTranslate2 reads tokens, not ids."""
-    return tokenizer.tokens(range(len(tokenizer)))
+    """Raise unless CTranslate2's vocabularies are those of our tokenizer."""
+    for name, entries in Entries.of(tokenizer).files().items():
+        path = folder / name
+        try:
+            found = read_json(path, max_bytes=MAX_VOCABULARY_BYTES)
+        except (OSError, ValueError) as unreadable:
+            reason = shorten(str(getattr(unreadable, "strerror", None) or unreadable), 200)
+            raise InputError(
+                f"cannot read {path} ({reason}): export the model again"
+            ) from unreadable
+        if found != entries:
+            raise InputError(
+                f"{path} does not match the tokenizer beside it: export the model again"
+            )
 
 
 def write_ctranslate2(
@@ -114,17 +137,18 @@ def write_ctranslate2(
         raise InputError(f"cannot convert the model to CTranslate2: {reason}")
     assert isinstance(config, TransformerConfig), config
     assert isinstance(model, Transformer), type(model)
-    spec = specification(model, config, entries_of(loaded.tokenizer), quantize=quantize)
+    entries = Entries.of(loaded.tokenizer)
+    spec = specification(model, config, entries, quantize=quantize)
     with reporting_write_errors(folder):
         spec.save(str(folder))
-        for name in (WEIGHTS, SETTINGS, VOCABULARY):
+        for name in (WEIGHTS, SETTINGS, *entries.files()):
             sync(folder / name)
 
 
 def specification(
     model: Transformer,
     config: TransformerConfig,
-    entries: list[str],
+    entries: "Entries",
     *,
     quantize: Quantization | None = None,
 ) -> Any:
@@ -135,7 +159,7 @@ def specification(
 
 
 @torch.no_grad()
-def description(model: Transformer, config: TransformerConfig, entries: list[str]) -> Any:
+def description(model: Transformer, config: TransformerConfig, entries: "Entries") -> Any:
     """Return a model and its vocabulary in CTranslate2's terms; the model may be without memory."""
     specs = library().specs
     spec = specs.TransformerSpec.from_config(
@@ -146,11 +170,11 @@ def description(model: Transformer, config: TransformerConfig, entries: list[str
     )
     _fill(spec, model)
     spec.config.layer_norm_epsilon = config.norm_epsilon
-    spec.config.unk_token = entries[UNK_ID]
-    spec.config.bos_token = spec.config.decoder_start_token = entries[BOS_ID]
-    spec.config.eos_token = entries[EOS_ID]
-    spec.register_source_vocabulary(entries)
-    spec.register_target_vocabulary(entries)
+    spec.config.unk_token = entries.target[UNK_ID]
+    spec.config.bos_token = spec.config.decoder_start_token = entries.target[BOS_ID]
+    spec.config.eos_token = entries.target[EOS_ID]
+    spec.register_source_vocabulary(entries.source)
+    spec.register_target_vocabulary(entries.target)
     spec.validate()
     return spec
 
@@ -162,7 +186,9 @@ def _activation(specs: Any, config: TransformerConfig) -> Any:
 
 def _fill(spec: Any, model: Transformer) -> None:
     """Set every tensor of an empty specification."""
-    for table in (*spec.encoder.embeddings, spec.decoder.embeddings, spec.decoder.projection):
+    for table in spec.encoder.embeddings:
+        table.weight = (model.src_embedding or model.embedding).weight.detach()
+    for table in (spec.decoder.embeddings, spec.decoder.projection):
         table.weight = model.embedding.weight.detach()
     if model.embedding.bias is not None:
         spec.decoder.projection.bias = model.embedding.bias.detach()

@@ -21,11 +21,10 @@ from transduce.config.schema import ModelConfig
 from transduce.errors import InputError
 from transduce.export.ctranslate2 import (
     SETTINGS,
-    VOCABULARY,
     WEIGHTS,
+    Entries,
     check_vocabulary,
     description,
-    entries_of,
     refusal,
 )
 from transduce.files.checksums import check_files
@@ -53,11 +52,11 @@ OTHER_FILES = (
     "vmap.txt",
     *(
         f"{side}_vocabulary{suffix}"
-        for side in ("source", "target")
+        for side in ("shared", "source", "target")
         for suffix in (".json", ".txt")
     ),
 )
-"""Files that the library would also read, and that we never write."""
+"""Files that the library would also read, unless they are those of the export."""
 
 
 @dataclass(frozen=True)
@@ -86,15 +85,16 @@ def check_exported(folder: Path, config: ModelConfig, tokenizer: Tokenizer) -> N
     if reason is not None:
         raise InputError(f"{folder} cannot be an export to CTranslate2: {reason}")
     assert isinstance(config, TransformerConfig), config
+    entries = Entries.of(tokenizer)
     for name in OTHER_FILES:
-        if (folder / name).exists():
+        if name not in entries.files() and (folder / name).exists():
             raise InputError(f"{folder / name} is no file of an export: remove it")
-    check_files(folder, [WEIGHTS, SETTINGS, VOCABULARY])
+    check_files(folder, [WEIGHTS, SETTINGS, *entries.files()])
     check_vocabulary(folder, tokenizer)
     with torch.device("meta"):
         model = assemble(config)
     assert isinstance(model, Transformer), type(model)
-    expected = description(model, config, entries_of(tokenizer))
+    expected = description(model, config, entries)
     _check_settings(folder / SETTINGS, expected.config.to_dict())
     with _reporting_damage(folder), open_regular(folder / WEIGHTS) as file:
         _check_weights(file, expected)

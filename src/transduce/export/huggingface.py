@@ -104,6 +104,11 @@ def refusal(config: ModelConfig) -> str | None:
     foreign = foreign_setting(config, "Marian")
     if foreign is not None:
         return foreign
+    if config.src_vocab_size is not None:
+        return (
+            f"model.src_vocab_size={config.src_vocab_size}: source and target have a vocabulary "
+            "each, but the tokenizer of an exported folder has one for both"
+        )
     if not is_exportable(config, "huggingface"):
         return f"model.kind={config.kind}, but Marian models are Transformers"
     if config.norm != "post":

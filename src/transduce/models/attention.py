@@ -30,7 +30,8 @@ class Attention:
     encoder: NDArray[np.float32]  # [N, h, S, S]
     decoder: NDArray[np.float32]  # [N, h, T, T]
     cross: NDArray[np.float32]  # [N, h, T, S]
-    are_bytes: bool = True  # characters of tokens stand for bytes, as in our subwords
+    source_are_bytes: bool = True  # characters of tokens stand for bytes, as in our subwords
+    target_are_bytes: bool = True
 
 
 def attention_of(
@@ -54,13 +55,14 @@ def attention_of(
             torch.tensor([src], device=device), torch.tensor([tgt[:-1]], device=device)
         )
     return Attention(
-        source=tuple(tokenizer.tokens(src)),
+        source=tuple(tokenizer.source.tokens(src)),
         read=tuple(tokenizer.tokens(tgt[:-1])),
         target=tuple(tokenizer.tokens(tgt[1:])),
         encoder=weights(maps.encoder, len(src)),
         decoder=weights(maps.decoder, len(tgt) - 1),
         cross=weights(maps.cross, 0),
-        are_bytes=tokenizer.is_byte_level,
+        source_are_bytes=tokenizer.source.is_byte_level,
+        target_are_bytes=tokenizer.target.is_byte_level,
     )
 
 

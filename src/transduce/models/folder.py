@@ -170,14 +170,19 @@ def warn_if_edited(folder: Path) -> None:
 
 
 def load_tokenizer(folder: Path, config: Config) -> Tokenizer:
-    """Read only the tokenizer of a model folder, whose size must be that in its settings."""
+    """Read only the tokenizer of a model folder, whose sizes must be those in its settings."""
     folder = settings_folder(folder)
     tokenizer = Tokenizer.load(folder / TOKENIZER)
-    if len(tokenizer) != config.model.vocab_size:
-        raise InputError(
-            f"{folder / TOKENIZER} has {len(tokenizer):,} entries but {CONFIG} says "
-            f"model.vocab_size={config.model.vocab_size}: they are of different models"
-        )
+    for name, found in (("vocab_size", len(tokenizer)), ("src_vocab_size", tokenizer.src_size)):
+        stated = getattr(config.model, name)
+        if found != stated:
+            entries = (
+                "no entries of its own for the source" if found is None else f"{found:,} entries"
+            )
+            raise InputError(
+                f"{folder / TOKENIZER} has {entries} but {CONFIG} says "
+                f"model.{name}={stated}: they are of different models"
+            )
     check_files(folder, [TOKENIZER])
     return tokenizer
 

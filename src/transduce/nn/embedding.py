@@ -8,7 +8,10 @@ from torch import Tensor, nn
 
 
 class Embedding(nn.Module):
-    """One matrix for the source, the target and, transposed, the output."""
+    """One matrix for the source, the target and, transposed, the output.
+
+    Where the source has a vocabulary of its own, it has a `SourceEmbedding`.
+    """
 
     bias: nn.Parameter | None
 
@@ -65,3 +68,7 @@ class Embedding(nn.Module):
         if self.bias is None:
             return self.weight
         return torch.cat([self.weight, self.bias[:, None]], dim=1)
+
+
+class SourceEmbedding(Embedding):
+    """The matrix of a source with a vocabulary of its own, which is only looked up in."""

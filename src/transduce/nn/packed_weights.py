@@ -10,7 +10,7 @@ from typing import Any, Self
 import torch
 from torch import Tensor, nn
 
-from transduce.nn.embedding import Embedding
+from transduce.nn.embedding import Embedding, SourceEmbedding
 
 
 def can_pack() -> bool:
@@ -29,7 +29,7 @@ def pack(model: nn.Module) -> None:
         for name, part in list(module.named_children()):
             if isinstance(part, nn.Linear):
                 setattr(module, name, PackedLinear(part.weight, part.bias))
-            elif isinstance(part, Embedding):
+            elif isinstance(part, Embedding) and not isinstance(part, SourceEmbedding):
                 setattr(module, name, PackedEmbedding(part))
 
 

@@ -267,7 +267,8 @@ class _TestSets:
 
 def _test_result(planned: SweepRun, path: Path, references: list[str]) -> ScoredTest:
     settings = load_config(planned.folder)
-    if settings.data.subwords == "whitespace":  # its words are joined where they were cut
+    if "whitespace" in (settings.data.subwords, settings.data.tgt_subwords):
+        # Its words are joined where they were cut.
         tokenizer = Tokenizer.load(planned.folder / TOKENIZER)
         references = [tokenizer.as_decoded(line) for line in references]
     hypotheses = list(read_lines(path))

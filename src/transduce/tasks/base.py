@@ -7,6 +7,7 @@ from typing import ClassVar
 
 import torch
 
+from transduce.config.schema import Tree
 from transduce.errors import InputError, counted
 from transduce.search.constraint import Constraint
 from transduce.search.hypothesis import Hypothesis
@@ -62,6 +63,10 @@ class Task(ABC):
 
     hardly_usable: ClassVar[float | None] = None
     """A score of the metric that is no better than this means that the output cannot be used."""
+
+    def settings(self) -> Tree:
+        """Return the settings that suit the task, for those that the user leaves open."""
+        return {}
 
     @property
     @abstractmethod

@@ -21,14 +21,16 @@ def spelled(tokens: Sequence[str], *, are_bytes: bool) -> list[bytes | None]:
 
 
 def scripts_of_vocabulary(tokenizer: Tokenizer) -> frozenset[str]:
-    """Return the scripts of the text that the entries were learnt from.
+    """Return the scripts of the text that the entries for the source were learnt from.
 
-    All single bytes are entries whatever the text was, so they tell nothing.
+    Where all single bytes are entries whatever the text was, they tell nothing.
     """
-    are_bytes = tokenizer.is_byte_level
-    names = tokenizer.tokens(range(len(SPECIALS), len(tokenizer)))
-    pieces = (piece for piece in spelled(names, are_bytes=are_bytes) if piece)
-    return scripts_of_pieces(piece for piece in pieces if len(piece) > 1 or not are_bytes)
+    source = tokenizer.source
+    names = source.tokens(range(len(SPECIALS), len(source)))
+    pieces = (piece for piece in spelled(names, are_bytes=source.is_byte_level) if piece)
+    return scripts_of_pieces(
+        piece for piece in pieces if len(piece) > 1 or not source.has_every_byte
+    )
 
 
 def readable_tokens(tokens: Sequence[str], *, are_bytes: bool) -> list[str]:

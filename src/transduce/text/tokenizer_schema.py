@@ -31,6 +31,9 @@ WORDS = r" ?[\p{L}\p{M}]+| ?\p{N}+| ?[^\s\p{L}\p{M}\p{N}]+|\s+"
 SHORT_WORDS = WORDS.replace("+", "{1,64}")
 """The same, cut after 64 characters: WordPiece takes time cubic in the length of a word."""
 
+CHARACTER = r"[\s\S]"
+"""Any single character, line breaks included."""
+
 SPACE = "▁"
 """How SentencePiece writes a space."""
 
@@ -103,7 +106,10 @@ _MODELS: dict[str, tuple[dict[str, Any], list[tuple[Part, Part]]]] = {
         },
         [(_bytes_of(SHORT_WORDS), _BYTES)],
     ),
-    "WordLevel": ({"unk_token": "< unk >"}, [(_SPACES, None)]),
+    "WordLevel": (
+        {"unk_token": "< unk >"},
+        [(_SPACES, None), (_bytes_of(CHARACTER), _BYTES)],
+    ),
 }
 """The settings of each kind of model, and the pre-tokenizers and decoders that go with it."""
 
@@ -138,6 +144,14 @@ def parse_description(text: str) -> dict[str, Any]:
     if not isinstance(tree, dict):
         raise InputError("it is not a JSON object")
     return tree
+
+
+def has_separate_sides(tree: dict[str, Any], sides: tuple[str, str], mark: str) -> bool:
+    """Return whether a description of two sides is marked as having ids of its own for each."""
+    unknown = tree.keys() - {*sides, mark}
+    if unknown or tree.get(mark, True) is not True:
+        raise InputError(f"beside {' and '.join(sides)} it may have only {mark}: true")
+    return mark in tree
 
 
 def check_description(tree: Any) -> None:

@@ -21,6 +21,7 @@ class DataSummary:
     trained: int
     vocab_size: int
     requested_vocab_size: int | None = None  # None: not requested
+    src_vocab_size: int | None = None  # None: shared by both sides
     tokenizer: str | None = None  # the file that was given instead of learning subwords
 
 
@@ -43,6 +44,7 @@ def summarise_data(prepared: Prepared, config: Config, requested: Tree) -> DataS
         dev=len(prepared.dev_pairs),
         trained=manifest["pairs"] - too_long,
         vocab_size=len(prepared.tokenizer),
+        src_vocab_size=prepared.tokenizer.src_size,
         requested_vocab_size=size if isinstance(size, int) else None,
         tokenizer=config.data.tokenizer,
     )

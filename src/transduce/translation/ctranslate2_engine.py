@@ -21,7 +21,7 @@ from torch import Tensor
 
 from transduce.errors import InputError
 from transduce.export.ctranslate2 import (
-    entries_of,
+    Entries,
     is_exported,
     library,
     refusal,
@@ -116,12 +116,12 @@ class CTranslate2Engine(Engine):
         return read_model(self.files, device=self.device).model
 
     @cached_property
-    def _names(self) -> list[str]:
-        return entries_of(self.tokenizer)
+    def _entries(self) -> Entries:
+        return Entries.of(self.tokenizer)
 
     @cached_property
     def _ids(self) -> dict[str, int]:
-        return {name: number for number, name in enumerate(self._names)}
+        return {name: number for number, name in enumerate(self._entries.target)}
 
     def search(
         self, sentences: Sequence[EncodedSentence], options: Options
@@ -176,7 +176,7 @@ class CTranslate2Engine(Engine):
         ):
             batch = [sentences[place] for place in places]
             found = self.translator.translate_batch(
-                [self._named([*sentence.ids, EOS_ID]) for sentence in batch],
+                [self._named_source([*sentence.ids, EOS_ID]) for sentence in batch],
                 target_prefix=[self._named(sentence.prefix) for sentence in batch],
                 beam_size=1,
                 min_decoding_length=0,
@@ -222,7 +222,7 @@ class CTranslate2Engine(Engine):
     def _search(
         self, batch: list[EncodedSentence], options: Options, max_tokens: int
     ) -> list[list[Hypothesis]]:
-        sources = [self._named([*sentence.ids, EOS_ID]) for sentence in batch]
+        sources = [self._named_source([*sentence.ids, EOS_ID]) for sentence in batch]
         prefixes = [self._named(sentence.prefix) for sentence in batch]
         # Without a penalty it stops when the best has ended: too early for several hypotheses.
         exponent = options.alpha if options.n_best == 1 else options.alpha or 1.0
@@ -265,8 +265,11 @@ class CTranslate2Engine(Engine):
         scored = self.translator.score_batch(sources, prefixes, max_input_length=0)
         return [sum(s.log_probs[: len(names)]) for s, names in zip(scored, prefixes, strict=True)]
 
+    def _named_source(self, ids: list[int]) -> list[str]:
+        return [self._entries.source[number] for number in ids]
+
     def _named(self, ids: list[int]) -> list[str]:
-        return [self._names[number] for number in ids]
+        return [self._entries.target[number] for number in ids]
 
 
 def _ranked(hypotheses: Iterable[Hypothesis]) -> list[Hypothesis]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from types import FrameType
 
     from transduce.cli.terminal.train_display import Display
-    from transduce.config.schema import Config
+    from transduce.config.schema import Config, DataConfig
     from transduce.training.data_summary import DataSummary
     from transduce.training.distributed import ProcessRank
     from transduce.training.loop import TrainingOutcome
@@ -168,7 +168,7 @@ class Watch:
         self._config = event.config
         if event.planned is not None:
             self._speed_check = SpeedCheck(event.planned)
-        data = describe_data(event.data, event.config.data.subwords) if event.data else []
+        data = describe_data(event.data, event.config.data) if event.data else []
         for line in (*data, *event.notes, *_summary(event.config, event.data)):
             self._display.say(line)
         if tensorboard.available():
@@ -223,7 +223,7 @@ def catching_signals(catch: "Callable[[int, FrameType | None], None]") -> Iterat
             signal.signal(number, handler)
 
 
-def describe_data(data: "DataSummary", subwords: str) -> "Iterator[str]":
+def describe_data(data: "DataSummary", settings: "DataConfig") -> "Iterator[str]":
     """Say what became of the pairs, and if the vocabulary is smaller than requested."""
     from transduce.data.cleaning import describe_dropped
 
@@ -241,8 +241,9 @@ def describe_data(data: "DataSummary", subwords: str) -> "Iterator[str]":
         return
     if data.tokenizer is not None:
         reason = f"{data.tokenizer} has no more"
-    elif subwords == "whitespace":
-        reason = "the training text has no more words"
+    elif (kind := settings.tgt_subwords or settings.subwords) in ("whitespace", "characters"):
+        pieces = "words" if kind == "whitespace" else "characters"
+        reason = f"the training text has no more {pieces}"
     else:
         reason = "the training text has no more to learn, its words are entries already"
     entries = counted(data.vocab_size, "entry", "entries")
@@ -257,7 +258,7 @@ def _summary(config: "Config", data: "DataSummary | None") -> "Iterator[str]":
     yield f"model: {m.summary()}"
     yield (
         f"batches: {counted(t.batch_tokens, 'token')} per side, "
-        f"{counted(m.vocab_size, 'subword')} ({config.data.subwords}), "
+        f"{m.sizes()} subwords ({config.data.kinds}), "
         f"label smoothing {t.eps_ls}, seed {r.seed}"
     )
     rate = f", peak {t.learning_rate:g}" if t.learning_rate else ""

@@ -19,7 +19,7 @@ from transduce.models.base import Abilities, Seq2Seq
 from transduce.models.bytenet.settings import ByteNetConfig
 from transduce.nn.add_norm import NORM_EPSILON
 from transduce.nn.dropout import Dropout
-from transduce.nn.embedding import Embedding
+from transduce.nn.embedding import Embedding, SourceEmbedding
 from transduce.nn.initialise import keep_variance_
 from transduce.nn.mixers.convolution import Convolution
 from transduce.nn.step_state import HypothesisState, SentenceState, StateGroup
@@ -93,6 +93,7 @@ class ByteNet(Seq2Seq):
         d = c.d_model
         self.a, self.b = c.unfold_a, c.unfold_b
         self.embedding = Embedding(c.vocab_size, d)
+        self.src_embedding = SourceEmbedding(c.src_vocab_size, d) if c.src_vocab_size else None
         self.dropout = Dropout(c.p_drop)
         self.encoder = _blocks(c, causal=False)
         self.encoder_norm = nn.LayerNorm(d, eps=NORM_EPSILON)
@@ -122,7 +123,7 @@ class ByteNet(Seq2Seq):
         real = ids != PAD_ID
         limit = self.a * real.sum(dim=1, keepdim=True) + self.b  # [B, 1]
         inside = torch.arange(width, device=src.device) < limit
-        x = self.dropout(self.embedding(ids))
+        x = self.dropout((self.src_embedding or self.embedding)(ids))
         x = x * real[:, :, None].to(x.dtype)
         is_inside = inside[:, :, None].to(x.dtype)
         for block in self.encoder:

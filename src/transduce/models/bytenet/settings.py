@@ -1,6 +1,6 @@
 """The settings of ByteNet (Kalchbrenner et al. 2016)."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -13,6 +13,8 @@ Kernel = Annotated[int, Field(ge=1, le=255)]
 
 class ByteNetConfig(ModelConfig):
     """Kalchbrenner et al. 2016; the defaults are theirs for WMT English-German (§5)."""
+
+    separate_vocabularies: ClassVar[bool] = True
 
     kind: Literal["bytenet"] = Field(
         default="bytenet", description="the architecture: bytenet (Kalchbrenner et al. 2016)"

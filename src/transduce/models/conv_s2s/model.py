@@ -1,7 +1,8 @@
 """ConvS2S (Gehring et al. 2017, §3): convolutions with gates, and attention in every layer.
 
 Section numbers are those of that paper. As everywhere here, source, target and output share one
-embedding; in the paper each has its own, and the output has a bias.
+embedding, unless the source has a vocabulary of its own; in the paper each has its own, and the
+output has a bias.
 """
 
 import math
@@ -17,7 +18,7 @@ from transduce.data.packed_layout import PackedLayout
 from transduce.models.base import Abilities, AttentionMaps, Seq2Seq
 from transduce.models.conv_s2s.settings import ConvS2SConfig, parse_layers
 from transduce.nn.dropout import Dropout
-from transduce.nn.embedding import Embedding
+from transduce.nn.embedding import Embedding, SourceEmbedding
 from transduce.nn.mixers.convolution import Convolution
 from transduce.nn.mixers.masks import padding_allowed
 from transduce.nn.mixers.positions import LearnedPositions
@@ -144,6 +145,11 @@ class ConvS2S(Seq2Seq):
         d, p_drop = c.d_model, c.p_drop
         encoder, decoder = parse_layers(c.encoder_layers), parse_layers(c.decoder_layers)
         self.embedding = Embedding(c.vocab_size, d, scale=1.0, std=EMBEDDING_STD)
+        self.src_embedding = (
+            SourceEmbedding(c.src_vocab_size, d, scale=1.0, std=EMBEDDING_STD)
+            if c.src_vocab_size
+            else None
+        )
         self.src_positions = LearnedPositions(c.max_positions, d, std=EMBEDDING_STD)
         self.tgt_positions = LearnedPositions(c.max_positions, d, std=EMBEDDING_STD)
         self.dropout = Dropout(p_drop)
@@ -174,7 +180,8 @@ class ConvS2S(Seq2Seq):
         """Encode padded source ids, [B, S]."""
         del layout
         real = src != PAD_ID  # [B, S]
-        e = self._embed(src, self.src_positions(src.size(1)))  # [B, S, d_model]
+        embedding = self.src_embedding or self.embedding
+        e = self.dropout(embedding(src) + self.src_positions(src.size(1)))  # [B, S, d_model]
         x = self.encoder_in(e)
         is_real = real[:, :, None].to(x.dtype)  # [B, S, 1]
         x, scale = x * is_real, HALF * is_real

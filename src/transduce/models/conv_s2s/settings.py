@@ -1,7 +1,7 @@
 """The settings of ConvS2S (Gehring et al. 2017)."""
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import AfterValidator, Field
 
@@ -50,6 +50,8 @@ def _as_layers(section: dict[str, Any]) -> str:
 
 class ConvS2SConfig(ModelConfig):
     """Gehring et al. 2017; the defaults are theirs for WMT 2014 English-German (§4)."""
+
+    separate_vocabularies: ClassVar[bool] = True
 
     kind: Literal["conv_s2s"] = Field(
         default="conv_s2s", description="the architecture: conv_s2s (Gehring et al. 2017)"

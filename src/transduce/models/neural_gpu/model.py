@@ -22,7 +22,7 @@ from transduce.models.base import Abilities, Seq2Seq
 from transduce.models.neural_gpu.cgru import CGRU
 from transduce.models.neural_gpu.settings import NeuralGPUConfig
 from transduce.nn.dropout import Dropout
-from transduce.nn.embedding import Embedding
+from transduce.nn.embedding import Embedding, SourceEmbedding
 from transduce.nn.step_state import HypothesisState, SentenceState, StateGroup
 from transduce.text.special_ids import PAD_ID
 
@@ -58,6 +58,9 @@ class NeuralGPU(Seq2Seq):
         self.cells_per_token, self.spare_cells = c.cells_per_token, c.spare_cells
         self.image_width = c.image_width
         self.embedding = Embedding(c.vocab_size, c.d_model)
+        self.src_embedding = (
+            SourceEmbedding(c.src_vocab_size, c.d_model) if c.src_vocab_size else None
+        )
         self.dropout = Dropout(c.p_drop)
         self.encoder = _stack(c, reads_tape=False)
         self.decoder = _stack(c, reads_tape=True)
@@ -78,7 +81,8 @@ class NeuralGPU(Seq2Seq):
         assert layout is None, "it does not read packed sequences"
         is_token = src != PAD_ID  # [B, S]
         tokens = is_token.sum(dim=1)  # [B]
-        x = self.dropout(self.embedding(src)) * is_token[:, :, None]  # [B, S, d_model]
+        embedding = self.src_embedding or self.embedding
+        x = self.dropout(embedding(src)) * is_token[:, :, None]  # [B, S, d_model]
         missing = (self.cells_per_token - 1) * src.size(1) + self.spare_cells
         s = F.pad(x.mT[..., None], (0, self.image_width - 1, 0, missing))  # [B, d_model, n, w]
         image = MentalImage(s, self._rows(tokens))

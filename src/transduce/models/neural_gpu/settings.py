@@ -1,6 +1,6 @@
 """The settings of the Extended Neural GPU."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -9,6 +9,8 @@ from transduce.config.schema import Count, ModelConfig
 
 class NeuralGPUConfig(ModelConfig):
     """The mental image and what updates it (Kaiser and Bengio, 2016, §2)."""
+
+    separate_vocabularies: ClassVar[bool] = True
 
     kind: Literal["neural_gpu"] = Field(
         default="neural_gpu",

@@ -11,7 +11,7 @@ from transduce.models.rnn.decoder import Attended, EncodedSource, decoder_of
 from transduce.models.rnn.encoder import RecurrentEncoder
 from transduce.models.rnn.settings import RNNConfig
 from transduce.nn.dropout import Dropout
-from transduce.nn.embedding import Embedding
+from transduce.nn.embedding import Embedding, SourceEmbedding
 from transduce.nn.mixers.masks import padding_allowed
 from transduce.nn.step_state import HypothesisState, SentenceState, StateGroup
 from transduce.text.special_ids import PAD_ID
@@ -39,6 +39,9 @@ class RNN(Seq2Seq):
     def __init__(self, c: RNNConfig) -> None:
         super().__init__()
         self.embedding = Embedding(c.vocab_size, c.d_model)
+        self.src_embedding = (
+            SourceEmbedding(c.src_vocab_size, c.d_model) if c.src_vocab_size else None
+        )
         self.dropout = Dropout(c.p_drop)
         self.encoder = RecurrentEncoder(c)
         self.decoder = decoder_of(c)
@@ -57,7 +60,8 @@ class RNN(Seq2Seq):
     def encode(self, src: Tensor, layout: PackedLayout | None = None) -> EncodedSource:
         """Encode padded source ids, [B, S]."""
         assert layout is None, "a recurrent model reads padded sentences"
-        x = self.dropout(self.embedding(src))  # [B, S, d_model]
+        embedding = self.src_embedding or self.embedding
+        x = self.dropout(embedding(src))  # [B, S, d_model]
         states = self.encoder(x, src != PAD_ID)  # [B, S, d_source]
         allowed = padding_allowed(src, PAD_ID)[:, 0]  # [B, 1, S]
         mask = torch.zeros_like(allowed, dtype=states.dtype).masked_fill(~allowed, -torch.inf)

@@ -1,6 +1,6 @@
 """The settings of recurrent models with attention."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -22,6 +22,8 @@ def _d_model(section: dict[str, Any]) -> int:
 
 class RNNConfig(ModelConfig):
     """A recurrent encoder and decoder, joined by attention."""
+
+    separate_vocabularies: ClassVar[bool] = True
 
     kind: Literal["rnn"] = Field(
         default="rnn", description="the architecture: rnn, recurrent with attention"

@@ -20,7 +20,7 @@ from transduce.models.base import (
 from transduce.models.transformer.settings import TransformerConfig
 from transduce.nn.add_norm import AddNorm, PostNorm, PreNorm
 from transduce.nn.dropout import Dropout
-from transduce.nn.embedding import Embedding
+from transduce.nn.embedding import Embedding, SourceEmbedding
 from transduce.nn.feed_forward import FeedForward
 from transduce.nn.mixers.attention import (
     Attend,
@@ -180,9 +180,11 @@ class Transformer(Seq2Seq):
         p_drop: float,
         pad_id: int,
         balance_weight: float = 0.0,
+        src_embedding: SourceEmbedding | None = None,
     ) -> None:
         super().__init__()
         self.embedding = embedding
+        self.src_embedding = src_embedding  # None: source and target share one
         self.positions = positions
         self.dropout = Dropout(p_drop)
         self.encoder = _stack(EncoderLayer(parts, n) for n in range(n_encoder_layers))
@@ -245,7 +247,7 @@ class Transformer(Seq2Seq):
         else:
             positions = self.positions.at(layout.src_positions)  # [S, d_model]
             from_source, from_target = layout.src_to_src, layout.tgt_to_src
-        x = self._embed(src, positions)  # [B, S, d_model]
+        x = self._embed_source(src, positions)  # [B, S, d_model]
         for layer in self.encoder:
             routing = self._routing(src)
             x = layer(x, allowed=from_source, attend=attend, routing=routing)
@@ -293,6 +295,9 @@ class Transformer(Seq2Seq):
     def compile_layers(self) -> None:
         """Have torch compile each layer when it is first used."""
         self._embed = torch.compile(self._embed, dynamic=False)  # type: ignore[method-assign]
+        if self.src_embedding is not None:
+            compiled = torch.compile(self._embed_source, dynamic=False)
+            self._embed_source = compiled  # type: ignore[method-assign]
         for layer in (*self.encoder, *self.decoder):
             layer.compile(dynamic=False)
 
@@ -335,6 +340,12 @@ class Transformer(Seq2Seq):
 
     def _embed(self, ids: Tensor, positions: Tensor) -> Tensor:
         embedded: Tensor = self.dropout(self.embedding(ids) + positions)
+        return embedded
+
+    def _embed_source(self, ids: Tensor, positions: Tensor) -> Tensor:
+        if self.src_embedding is None:
+            return self._embed(ids, positions)
+        embedded: Tensor = self.dropout(self.src_embedding(ids) + positions)
         return embedded
 
     def _routing(self, ids: Tensor) -> Routing | None:
@@ -397,6 +408,7 @@ def assemble(c: TransformerConfig) -> Transformer:
         p_drop=c.p_drop,
         pad_id=PAD_ID,
         balance_weight=c.balance_weight,
+        src_embedding=SourceEmbedding(c.src_vocab_size, c.d_model) if c.src_vocab_size else None,
     )
 
 

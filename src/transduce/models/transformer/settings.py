@@ -1,6 +1,6 @@
 """The Transformer's settings, the columns of Table 3."""
 
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
@@ -22,6 +22,8 @@ def _per_head(section: dict[str, Any]) -> int:
 
 class TransformerConfig(ModelConfig):
     """The model of §3; with the training section, the columns of Table 3."""
+
+    separate_vocabularies: ClassVar[bool] = True
 
     kind: Literal["transformer"] = Field(
         default="transformer", description="the architecture: transformer (§3)"

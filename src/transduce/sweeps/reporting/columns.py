@@ -45,7 +45,9 @@ def _as_table_3(config: Config) -> dict[str, str]:
 def _others(config: Config) -> dict[str, str]:
     """Return the given settings that Table 3 has no column for, by their full names."""
     shown = (
-        {heading.lower() for heading in config.model.columns()} | _SHOWN | {"kind", "vocab_size"}
+        {heading.lower() for heading in config.model.columns()}
+        | _SHOWN
+        | {"kind", "vocab_size", "src_vocab_size"}
     )
     stated = config.model_dump(mode="json", exclude_unset=True)
     leaves = {
@@ -53,7 +55,12 @@ def _others(config: Config) -> dict[str, str]:
         for name, text in _leaves(stated)
         if name not in _NOT_SHOWN and name.rpartition(".")[2] not in shown
     }
-    return leaves | {"model.vocab_size": f"{config.model.vocab_size:,}"}
+    sizes = {
+        f"model.{name}": f"{size:,}"
+        for name in ("vocab_size", "src_vocab_size")
+        if (size := getattr(config.model, name)) is not None
+    }
+    return leaves | sizes
 
 
 def _leaves(tree: dict[str, Any], above: str = "") -> Iterator[tuple[str, str]]:

@@ -10,9 +10,10 @@ from transduce.data.prepare import Phase
 from transduce.data.store import Store
 from transduce.sweeps.file import SweepBudget
 from transduce.sweeps.plan import SweepRun, naming_row
+from transduce.text.tokenizer import Tokenizer
 from transduce.training.distributed import ProcessRank
 from transduce.training.run.folder import RunFolder
-from transduce.training.run.prepare import PreparedRun, check_settings, prepare_run
+from transduce.training.run.prepare import PreparedRun, check_settings, fitted_to, prepare_run
 
 BACKWARD_TOO = 3
 """A backward pass has twice the operations of the forward pass."""
@@ -24,7 +25,7 @@ class _Text:
 
     epoch_tokens: int  # source and target, with EOS
     mean_length: int
-    vocabulary: list[str]
+    tokenizer: Tokenizer
 
 
 def prepare_runs(
@@ -65,7 +66,13 @@ def _data_key(run: SweepRun) -> str:
     model: Tree = asked.get("model", {})
     shape = None if "vocab_size" in model else (run.preset, model)  # which decides the vocabulary
     return repr(
-        (asked.get("data"), model.get("vocab_size"), shape, asked.get("run", {}).get("init"))
+        (
+            asked.get("data"),
+            model.get("vocab_size"),
+            model.get("src_vocab_size"),
+            shape,
+            asked.get("run", {}).get("init"),
+        )
     )
 
 
@@ -76,7 +83,7 @@ def _text(prepared: PreparedRun) -> _Text:
     return _Text(
         max(1, round(both * used / len(train))),
         max(1, round(both / 2 / len(train))),
-        list(prepared.prepared.tokenizer.entries()),
+        prepared.prepared.tokenizer,
     )
 
 
@@ -94,4 +101,4 @@ def _model(run: SweepRun, text: _Text, cache: Path, phase: Phase) -> ModelConfig
     if run.preset is None:
         return _prepared(run, cache, phase).config.model
     config: Config = check_settings(run.request())
-    return config.with_changes({"model": config.model.fitted_to(text.vocabulary)}).model
+    return config.with_changes(fitted_to(text.tokenizer, config)).model

@@ -56,6 +56,7 @@ def _random_batches(config: Config, batch_tokens: int) -> StepBatches:
     drawn = torch.Generator().manual_seed(0)
     shape = (sentences, length)
     ids = torch.randint(EOS_ID, config.model.vocab_size, shape, generator=drawn)  # [B, T]
+    src = ids.clamp(max=(config.model.src_vocab_size or config.model.vocab_size) - 1)
     tgt_in = torch.cat([torch.full((sentences, 1), BOS_ID), ids[:, :-1]], dim=1)  # [B, T]
-    batch = Batch(ids, tgt_in, ids, ids.numel(), ids.numel())
+    batch = Batch(src, tgt_in, ids, ids.numel(), ids.numel())
     return StepBatches([batch], ids.numel(), ids.numel(), first=0, done=1, epoch_batches=1)

@@ -70,7 +70,7 @@ def _summary(config: Config, model: Seq2Seq) -> str:
     return (
         f"A model for {config.data.task} that turns {_side(config.data.src, 'source')} into "
         f"{_side(config.data.tgt, 'target')}: {config.model.summary()}, "
-        f"{config.model.vocab_size:,} subwords ({config.data.subwords}), "
+        f"{config.model.sizes()} subwords ({config.data.kinds}), "
         f"{parameters:,} parameters.\n\n"
         "Copied anywhere, `transduce translate FOLDER < in.txt` translates with it, and so does "
         '`transduce.load("FOLDER").translate(["…"])` in Python.\n\n'

@@ -33,7 +33,11 @@ def settings_from(folder: str, given: Tree) -> Tree:
         )
     start: Tree = {
         "model": model.model_dump(exclude_unset=True),
-        "data": {"task": settings.data.task, "tokenizer": str(files.folder / TOKENIZER)},
+        "data": {
+            "task": settings.data.task,
+            "tokenizer": str(files.folder / TOKENIZER),
+            "shared_vocabulary": settings.data.shared_vocabulary,
+        },
         "training": {"learning_rate": FINE_TUNING_RATE},
     }
     taken = str(files.weights.parent) if files.is_choice else folder

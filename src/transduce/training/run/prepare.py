@@ -13,6 +13,7 @@ from transduce.data.store import Store
 from transduce.errors import ConfigError
 from transduce.models.folder import TOKENIZER
 from transduce.tasks.registry import find_task
+from transduce.text.tokenizer import Tokenizer
 from transduce.training.distributed import ProcessRank
 from transduce.training.plan.defaults import (
     Conditions,
@@ -70,13 +71,14 @@ def prepare_run(
         corpora,
         cache,
         vocab_size=config.model.vocab_size,
+        src_vocab_size=config.model.src_vocab_size,
         processes=1 if corpora.pairs <= FEW_PAIRS else min(8, os.cpu_count() or 1),
         phase=phase,
         target_form=target_form,
     )
     fitted = Plan({})
     if settled is None:
-        by_vocabulary = {"model": config.model.fitted_to(prepared.tokenizer.entries())}
+        by_vocabulary = fitted_to(prepared.tokenizer, config)
         config = config.with_changes(by_vocabulary)
         given = request.given if init is None else asked
         fitted = fit_training(prepared.train, prepared.dev, config, given, conditions)
@@ -90,6 +92,19 @@ def prepare_run(
         _check_lengths(store, config.model.max_length, name)
     notes = (*shape.notes, *fitted.notes)
     return PreparedRun(config, machine, prepared, cache, notes, fitted.length)
+
+
+def fitted_to(tokenizer: Tokenizer, config: Config) -> Tree:
+    """Return the settings that follow from the vocabulary, or from those of both sides.
+
+    A tokenizer that was given decides whether these are one.
+    """
+    model = config.model.fitted_to(tokenizer.entries())
+    if tokenizer.is_shared and config.data.shared_vocabulary:
+        return {"model": model}
+    model["src_vocab_size"] = tokenizer.src_size
+    data: Tree = {"shared_vocabulary": tokenizer.is_shared}
+    return {"model": model, "data": data | ({"tgt_subwords": None} if tokenizer.is_shared else {})}
 
 
 def check_settings(request: Request) -> Config:
@@ -106,7 +121,10 @@ def check_settings(request: Request) -> Config:
 
 
 def _asked(request: Request, init: str | None) -> Tree:
-    return request.settings() if init is None else settings_from(init, request.settings())
+    """Return what is asked for, and what suits the task where nothing else is."""
+    asked = request.settings() if init is None else settings_from(init, request.settings())
+    task = asked.get("data", {}).get("task")
+    return merge(find_task(task).settings(), asked) if isinstance(task, str) else asked
 
 
 def _conditions(machine: Machine, rank: ProcessRank, phase: Phase) -> Conditions:

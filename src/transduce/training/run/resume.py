@@ -20,7 +20,13 @@ MACHINERY = {"run.compile", "run.device", "run.save_minutes", "run.timeout_s"}
 """Settings that may change when a run resumes: what it has computed so far stays valid."""
 
 TEXTS = {"data.src", "data.tgt", "data.dev_src", "data.dev_tgt", "data.held_out"}
-VOCABULARY = {"data.tokenizer", "data.subwords", "data.punctuation"}
+VOCABULARY = {
+    "data.tokenizer",
+    "data.subwords",
+    "data.tgt_subwords",
+    "data.shared_vocabulary",
+    "data.punctuation",
+}
 
 
 class OtherSettingsError(ConfigError):
