@@ -17,7 +17,7 @@ from transduce.search.sample import Sampling, sample
 from transduce.search.tree_constraint import MAX_OPENED, TokenKind, TreeConstraint
 from transduce.text.special_ids import EOS_ID
 from transduce.trees.brackets import TreeError
-from transduce.trees.linearise import Order, is_open, linearise, rebuild
+from transduce.trees.linearise import CLOSE, Order, is_open, linearise, rebuild
 
 ORDERS: tuple[Order, ...] = ("top-down", "in-order")
 TOKENS = ("", "", "", "", "(A", "(B", ")", "NN", "VB")
@@ -128,12 +128,16 @@ def test_a_model_that_only_opens_brackets_still_completes_the_tree(order: Order)
             assert len(found.ids) + 1 > limit - 2
 
 
+def is_word(token: str) -> bool:
+    return not is_open(token) and token not in CLOSE
+
+
 def opened_between_words(tokens: Sequence[str]) -> list[int]:
     counts = [0]
     for token in tokens:
         if is_open(token):
             counts[-1] += 1
-        elif token != ")":
+        elif is_word(token):
             counts.append(0)
     return counts
 
@@ -160,7 +164,7 @@ def legal_sequences(words: int, limit: int, *, order: Order) -> set[tuple[str, .
     found = set()
     for length in range(1, limit):
         for tokens in product(TOKENS[4:], repeat=length):
-            if sum(not is_open(token) and token != ")" for token in tokens) != words:
+            if sum(map(is_word, tokens)) != words:
                 continue
             try:
                 rebuild(tokens, ["w"] * words, order=order)

@@ -177,8 +177,7 @@ def test_a_treebank_has_both_sides(tmp_path: Path, caplog: pytest.LogCaptureFixt
     assert [*read_side(path, "tgt")] == 30 * [DOG]
     assert "line 31" in caplog.text
     assert count_records(source_of(path)) == 31
-    with pytest.raises(InputError, match="line 31"):
-        list(read_pairs(source_of(path)))
+    assert len(list(read_pairs(source_of(path)))) == 30
 
 
 def test_brackets_in_words_are_written_as_treebanks_do() -> None:

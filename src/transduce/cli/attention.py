@@ -1,6 +1,7 @@
 """`transduce attention`: attention weights as a page or a picture, or word alignments."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -125,7 +126,6 @@ def _translations(
     """Yield translations with their attention, of the text or of standard input."""
     from transduce.cli.terminal.text_input import TextInput
     from transduce.translation.load import load
-    from transduce.translation.options import Options
 
     if text is not None and translation is not None:
         yield _given_translation(model, text, translation, device=device, precision=precision)
@@ -134,7 +134,7 @@ def _translations(
     translator = load(model, device, precision=precision)  # type: ignore[arg-type]
     stream = translator.stream(
         lines if text is None else [text],
-        Options(attention=True),
+        replace(translator.default_options, attention=True),
         window=1 if text is None and lines.is_interactive else 64,  # weights take memory
     )
     for number, one in enumerate(stream):

@@ -19,11 +19,19 @@ RecipeArgument = Annotated[
 ]
 SrcOption = Annotated[
     list[str] | None,
-    typer.Option(metavar="FILE", help="Source text; or a .tsv, .csv, .jsonl or .tmx, both sides."),
+    typer.Option(
+        metavar="FILE", help="Source text; or both sides: .tsv, .csv, .jsonl, .tmx, .mrg."
+    ),
 ]
 TgtOption = Annotated[
     list[str] | None,
     typer.Option(metavar="FILE", help="Target text, line by line the translation of --src."),
+]
+TaskOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="What the model is for: translation, answers, parsing, …; data.task."
+    ),
 ]
 FieldsOption = Annotated[
     str | None,
@@ -90,6 +98,7 @@ def train(
     recipe: RecipeArgument = None,
     src: SrcOption = None,
     tgt: TgtOption = None,
+    task: TaskOption = None,
     fields: FieldsOption = None,
     out: OutOption = None,
     dev_src: DevSrcOption = None,
@@ -114,7 +123,7 @@ def train(
         if value is not None and not value > 0:
             raise InputError(f"--{name} {value:g}: must be more than 0")
     options: Tree = {
-        "data": {"fields": fields, "clean": False if no_clean else None},
+        "data": {"task": task, "fields": fields, "clean": False if no_clean else None},
         "training": {"minutes": minutes, "steps": steps, "epochs": epochs},
         "run": {"device": device, "seed": seed},
     }

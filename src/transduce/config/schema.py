@@ -148,12 +148,13 @@ class DataConfig(Section):
 
     task: str = Field(
         default="translation",
-        description="what the model is for: translation; answers, where only one is right; or an "
-        "installed task",
+        description="what the model is for: translation; answers, where only one is right; "
+        "parsing, from sentences to trees (§6.3); or an installed task",
     )
     src: Files = Field(
         default=(),
-        description="source text: one or more files; or .tsv, .csv, .jsonl or .tmx with both sides",
+        description="source text: one or more files; or .tsv, .csv, .jsonl or .tmx with both "
+        "sides, or trees in .mrg or .ptb",
     )
     tgt: Files = Field(default=(), description="target text, line by line the translation of src")
     fields: str = Field(
@@ -199,6 +200,14 @@ class DataConfig(Section):
         default=True,
         description="one vocabulary and one embedding for source and target (§3.4, §5.1); false, "
         "one each, is a deviation",
+    )
+    tree_order: Literal["top-down", "in-order"] = Field(
+        default="top-down",
+        description="parsing: whether a bracket is written before its children or after the first",
+    )
+    tree_tags: Literal["predicted", "normalised"] = Field(
+        default="predicted",
+        description="parsing: whether the model writes the tag of each word, or XX for all words",
     )
     punctuation: Literal["auto", "kept", "plain"] = Field(
         default="auto",

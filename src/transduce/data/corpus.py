@@ -289,7 +289,7 @@ def _check_regular(source: Path | Source) -> None:
 
 
 def read_pairs(source: Source) -> Iterator[Pair]:
-    """Stream the pairs of a source; raise if a record is broken."""
+    """Stream the pairs of a source; raise if a record is broken, unless it is one of few trees."""
     if isinstance(source, TwoFiles | TwoSides):
         try:
             for texts in zip(*_sides(source), strict=True):
@@ -297,6 +297,8 @@ def read_pairs(source: Source) -> Iterator[Pair]:
         except ValueError as unequal:
             count_pairs(source)  # raises an error that says which is longer
             raise ChangedFileError(source.tgt) from unequal  # it was, but is no longer
+    elif isinstance(source, Trees):
+        yield from (Pair(*texts) for texts in _readable_trees(source.path))
     else:
         yield from (Pair(*texts) for texts in _readable(_records_of(source)))
 

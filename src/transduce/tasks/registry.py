@@ -8,18 +8,27 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
+from transduce.config.schema import DataConfig
 from transduce.errors import ConfigError, did_you_mean
 from transduce.tasks.answers import AnswersTask
 from transduce.tasks.base import Task
+from transduce.tasks.parsing.task import ParsingTask
 from transduce.tasks.translation import TranslationTask
 
 ENTRY_POINTS = "transduce.tasks"
-_OWN: dict[str, type[Task]] = {task.name: task for task in (TranslationTask, AnswersTask)}
+_OWN: dict[str, type[Task]] = {
+    task.name: task for task in (TranslationTask, AnswersTask, ParsingTask)
+}
 
 
 def task_names() -> list[str]:
     """Name all tasks, those of this package first."""
     return [*_OWN, *sorted(_installed().keys() - _OWN.keys())]
+
+
+def task_of(data: DataConfig) -> Task:
+    """Return the task of a run or a model, as its settings want it."""
+    return find_task(data.task).configured(data)
 
 
 def find_task(name: str) -> Task:

@@ -1,4 +1,4 @@
-"""Trees in Penn brackets: `(S (NP (DT The) (NN dog)) (VP (VBZ barks)))`, one a line or over lines."""
+"""Trees in Penn brackets, `(S (NP (NN dogs)) (VP (VBP bark)))`, one a line or over lines."""
 
 import re
 from collections.abc import Iterable, Iterator
@@ -115,23 +115,7 @@ def split_trees(lines: Iterable[str]) -> Iterator[TreeText]:
             yield waiting.taken("it is not closed before the next tree begins")
         if not waiting.depth and line.startswith(_COMMENT):
             continue
-        start = 0
-        for found in _BRACKET.finditer(line):
-            if found[0] == "(":
-                if not waiting.depth:
-                    yield from waiting.outside(line[start : found.start()], number)
-                    start, waiting.line = found.start(), number
-                waiting.depth += 1
-            elif waiting.depth:
-                waiting.depth -= 1
-                if not waiting.depth:
-                    waiting.add(line[start : found.end()])
-                    yield waiting.taken()
-                    start = found.end()
-        if waiting.depth:
-            waiting.add(line[start:])
-        else:
-            yield from waiting.outside(line[start:], number)
+        yield from waiting.read(line, number)
     if waiting.depth:
         yield waiting.taken("it is not closed before the end of the file")
 
@@ -145,7 +129,28 @@ class _Waiting:
         self._lines: list[str] = []
         self._chars = 0
 
+    def read(self, line: str, number: int) -> Iterator[TreeText]:
+        """Read a line; yield the trees that end on it."""
+        start = 0
+        for found in _BRACKET.finditer(line):
+            if found[0] == "(":
+                if not self.depth:
+                    yield from _outside(line[start : found.start()], number)
+                    start, self.line = found.start(), number
+                self.depth += 1
+            elif self.depth:
+                self.depth -= 1
+                if not self.depth:
+                    self.add(line[start : found.end()])
+                    yield self.taken()
+                    start = found.end()
+        if self.depth:
+            self.add(line[start:])
+        else:
+            yield from _outside(line[start:], number)
+
     def add(self, text: str) -> None:
+        """Keep some text of the tree that is open."""
         self._chars += len(text) + 1
         if self._chars <= MAX_CHARS:
             self._lines.append(text)
@@ -158,8 +163,8 @@ class _Waiting:
         self.depth, self._chars, self._lines = 0, 0, []
         return text
 
-    @staticmethod
-    def outside(text: str, line: int) -> Iterator[TreeText]:
-        """Report text between two trees, unless it is blank."""
-        if text.strip():
-            yield TreeText(text.strip(), line, "it stands outside of all brackets")
+
+def _outside(text: str, line: int) -> Iterator[TreeText]:
+    """Report text between two trees, unless it is blank."""
+    if text.strip():
+        yield TreeText(text.strip(), line, "it stands outside of all brackets")

@@ -108,14 +108,14 @@ def summary(sentences: Iterable[SentenceCounts]) -> BracketScores:
     numbers = [field.name for field in fields(SentenceCounts) if field.name != "status"]
     total = {name: sum(getattr(one, name) for one in counted) for name in numbers}
     statuses = Counter(one.status for one in counted)
-    precision = _percent(total["matched"], total["test"])
-    recall = _percent(total["matched"], total["gold"])
+    precision = percent(total["matched"], total["test"])
+    recall = percent(total["matched"], total["gold"])
     return BracketScores(
         precision,
         recall,
         f1_of(total["matched"], total["gold"], total["test"]),
-        _percent(sum(one.is_complete for one in counted), statuses["scored"]),
-        _percent(total["right_tags"], total["words"]),
+        percent(sum(one.is_complete for one in counted), statuses["scored"]),
+        percent(total["right_tags"], total["words"]),
         statuses["scored"],
         statuses["error"],
         statuses["skipped"],
@@ -124,7 +124,7 @@ def summary(sentences: Iterable[SentenceCounts]) -> BracketScores:
 
 def f1_of(matched: float, gold: float, test: float) -> float:
     """Return the harmonic mean of precision and recall, in per cent; NaN without brackets."""
-    return _percent(2 * matched, gold + test)
+    return percent(2 * matched, gold + test)
 
 
 def with_tags_of(test: Tree, gold: Tree) -> Tree:
@@ -153,7 +153,8 @@ def _with_tags(tree: Tree, tags: Sequence[str]) -> Tree:
     return levels[0][0]
 
 
-def _percent(part: float, whole: float) -> float:
+def percent(part: float, whole: float) -> float:
+    """Return a share in per cent; NaN of nothing."""
     return 100 * part / whole if whole else float("nan")
 
 

@@ -11,16 +11,18 @@ from transduce.data.corpus import Pair
 from transduce.errors import InputError, counted
 from transduce.grammar.generated.sequences import draw_addition, draw_copy, draw_reversal
 from transduce.grammar.generated.stories import draw_one_fact, draw_two_facts
+from transduce.grammar.generated.trees import draw_tree
 
-TaskName = Literal["copy", "reverse", "addition", "stories"]
+TaskName = Literal["copy", "reverse", "addition", "stories", "trees"]
 TASKS: tuple[TaskName, ...] = get_args(TaskName)
 LENGTHS: dict[TaskName, tuple[int, int]] = {
     "copy": (1, 8),
     "reverse": (1, 8),
     "addition": (1, 3),
     "stories": (2, 10),
+    "trees": (3, 20),
 }
-"""How long the lines of a task are, unless it is said: symbols, digits, or sentences."""
+"""How long the lines of a task are, unless it is said: symbols, digits, sentences or words."""
 
 ENOUGH_DRAWS = 20
 """There are no new lines left if this many in a row, for each one wanted, were drawn before."""
@@ -40,6 +42,7 @@ class GeneratedTask:
 
     def __post_init__(self) -> None:
         least = 2 if self.name == "stories" and self.facts == 2 else 1
+        least = 3 if self.name == "trees" else least
         if self.shortest > self.longest:
             raise InputError(
                 f"lengths from {self.shortest} to {self.longest}: the first is the shortest, as in "
@@ -61,6 +64,8 @@ class GeneratedTask:
                 return draw_copy
             case "reverse":
                 return draw_reversal
+            case "trees":
+                return draw_tree
             case "addition":
                 return partial(draw_addition, base=self.base)
             case "stories":
