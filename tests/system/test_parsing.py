@@ -5,11 +5,14 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
+from fastapi.testclient import TestClient
 
 import transduce
 from tests.command import Command
 from tests.system.small_runs import changes
 from transduce.grammar.generated.corpus import GeneratedTask, split_task
+from transduce.serving.app import make_app
+from transduce.serving.languages import LanguagePair
 from transduce.trees.brackets import parse_brackets
 
 SENTENCES = "the old dog watches Anna in the garden .\nshe saw f(x) .\n"
@@ -136,3 +139,18 @@ def test_mistakes_are_named(parser: Path, trees: Path, command: Command, tmp_pat
     short.write_text((trees / "test.mrg").read_text().split("\n")[0] + "\n")
     said = command("evaluate", "--hyp", short, "--ref", trees / "test.mrg").mistake()
     assert "must match" in said
+
+
+def test_the_server_returns_trees_and_draws_them(parser: Path) -> None:
+    translator = transduce.load(parser, "cpu")
+    served = {LanguagePair("en", "ptb"): translator}
+    with TestClient(make_app(served, version="1")) as client:
+        answer = client.post("/v1/translate", json={"text": "she saw Anna ."}).json()
+        [plain] = translator.translate(["she saw Anna ."])
+        assert plain.text in json.dumps(answer)
+        picture = client.post("/tree", data={"text": plain.text})
+        assert picture.headers["Content-Type"].startswith("image/svg+xml")
+        assert "Anna" in picture.text
+        refused = client.post("/tree", data={"text": "(S <b>"})
+        assert refused.status_code == 400
+        assert "<b>" not in refused.text
