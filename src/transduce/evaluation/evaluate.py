@@ -87,8 +87,7 @@ def evaluate(
     translator = load(model, device, engine=engine)
     hypotheses = _translated(translator, texts.sources, options, progress=progress)
     on_translated(hypotheses)
-    data = load_settings(Path(model)).data
-    scoring = replace(scoring, task=data.task, metric=data.metric)
+    scoring = scoring.by_task(load_settings(Path(model)).data)
     found = scoring([(str(model), hypotheses), *systems], texts, baseline=baseline)
     return replace(found, notes=(*found.notes, *_notes_on_script(translator, texts.sources)))
 
