@@ -32,6 +32,28 @@ def test_symbols_are_copied_and_reversed(seed: int) -> None:
     assert 1 <= len(copied.src.split()) <= 8
 
 
+@given(seed=seeds)
+def test_symbols_are_sorted(seed: int) -> None:
+    pair = drawn(task_of("sort"), seed)
+    assert pair.tgt.split() == sorted(pair.src.split())
+
+
+@given(seed=seeds)
+def test_a_question_has_the_words_of_its_statement(seed: int) -> None:
+    """The auxiliary goes to the front; where there was none, do comes in and the verb is bare."""
+    pair = drawn(task_of("questions"), seed)
+    assert pair.src.endswith(".")
+    assert pair.tgt.endswith("?")
+    said, asked = (text[:-1].lower().split() for text in (pair.src, pair.tgt))
+    if asked[0] in ("do", "does", "did") and asked[0] not in said:
+        assert len(asked) == len(said) + 1
+        assert len(set(said) - set(asked)) <= 1  # the inflected verb
+    else:
+        auxiliary = "cannot" if "cannot" in said else asked[0]
+        rest = [word for word in said if word not in (auxiliary, "not")]
+        assert sorted(rest) == sorted(word for word in asked[1:] if word != "not")
+
+
 def number(digits: str, base: int) -> int:
     """Read digits, the least significant first."""
     return int("".join(reversed(digits.split())), base)

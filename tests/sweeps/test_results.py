@@ -10,14 +10,14 @@ from sacrebleu.metrics.bleu import BLEU
 
 from tests.sweeps.made_up import REFERENCES, make_run, sweep, with_errors
 from transduce.config.presets import preset_named
-from transduce.models.build import assemble
-from transduce.models.transformer.settings import TransformerConfig
-from transduce.sweeps.file import DEV
-from transduce.sweeps.reporting.paired_bootstrap import (
+from transduce.evaluation.paired_bootstrap import (
     Resampled,
     paired_difference,
     resampled_scores,
 )
+from transduce.models.build import assemble
+from transduce.models.transformer.settings import TransformerConfig
+from transduce.sweeps.file import DEV
 from transduce.sweeps.reporting.spread import (
     SeedNoise,
     mean_ranks,
@@ -28,7 +28,7 @@ from transduce.sweeps.reporting.spread import (
 )
 from transduce.sweeps.reporting.table3 import TABLE_3
 from transduce.sweeps.results import read_results
-from transduce.tasks.answers import ExactMatch
+from transduce.tasks.error_rates import ExactMatch
 from transduce.tasks.metrics import Bleu
 from transduce.text.tokenizer import Tokenizer
 

@@ -44,7 +44,9 @@ def test_mistakes_are_one_line(tmp_path: Path, command: Command) -> None:
     assert "write two numbers, such as 1-8" in mistake("copy", "--lengths", "1,8")
     assert "starts at 2 or more" in mistake("stories", "--lengths", "1-4")
     assert "there are no more than" in mistake("reverse", "--lengths", "1-2", "--pairs", "500")
-    assert mistake("sort") == "TASK sort: must be copy, reverse, addition or stories"
+    assert "as long as they come" in mistake("questions", "--lengths", "1-4")
+    expected = "TASK shuffle: must be copy, reverse, sort, addition, stories or questions"
+    assert mistake("shuffle") == expected
 
 
 def test_a_memory_network_is_trained_on_stories_and_scored_by_exact_answers(

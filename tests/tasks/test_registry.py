@@ -8,9 +8,11 @@ from transduce.tasks.base import MetricScore
 from transduce.tasks.registry import find_task, task_names
 from transduce.tasks.translation import TranslationTask
 
+OWN = ["translation", "answers", "generic", "pronunciation"]
+
 
 def test_without_other_packages_there_is_translation() -> None:
-    assert task_names() == ["translation", "answers"]
+    assert task_names() == OWN
     assert find_task("translation") == TranslationTask()
     message = r"no task named 'translating' \(did you mean translation\?\): data.task is one of"
     with pytest.raises(ConfigError, match=message):
@@ -19,7 +21,7 @@ def test_without_other_packages_there_is_translation() -> None:
 
 @pytest.mark.usefixtures("installed_tasks")
 def test_a_task_of_another_package_is_found_and_ours_stays_ours() -> None:
-    assert task_names() == ["translation", "answers", "backwards", "metric", "misnamed"]
+    assert task_names() == [*OWN, "backwards", "metric", "misnamed"]
     assert isinstance(find_task("backwards"), Backwards)
     assert find_task("translation") == TranslationTask()
 

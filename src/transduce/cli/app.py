@@ -22,6 +22,7 @@ from transduce.cli.data.check import check_corpus
 from transduce.cli.data.confident import keep_confident
 from transduce.cli.data.demo import write_demo
 from transduce.cli.data.generate import generate_task
+from transduce.cli.data.pronunciation import write_pronunciations
 from transduce.cli.data.public import get_corpus, list_corpora
 from transduce.cli.demo import demo
 from transduce.cli.describe import describe
@@ -64,6 +65,7 @@ data.command("get")(get_corpus)
 data.command("demo")(write_demo)
 data.command("generate")(generate_task)
 data.command("confident")(keep_confident)
+data.command("pronunciation")(write_pronunciations)
 app.add_typer(data, name="data")
 
 

@@ -152,13 +152,13 @@ def _given_translation(
     from transduce.hardware.devices import choose_device
     from transduce.models.attention import attention_between
     from transduce.models.folder import load_model
-    from transduce.tasks.registry import find_task
+    from transduce.tasks.registry import task_of
     from transduce.translation.inference import prepare_for_inference
     from transduce.translation.options import Alternative, Translation
 
     loaded = load_model(model, device=choose_device(device))
     ready = replace(loaded, model=prepare_for_inference(loaded.model, precision=precision))  # type: ignore[arg-type]
-    written = find_task(loaded.config.data.task).to_target(translation)
+    written = task_of(loaded.config.data).to_target(translation)
     shown = attention_between(ready, text, written)
     return Translation(text, translation, 0.0, (Alternative(translation, 0.0),), attention=(shown,))
 

@@ -217,6 +217,8 @@ def _scores(result: "Evaluation") -> dict[str, Any]:
         "system": result.system,
         **asdict(result.report),
         "metric": None if result.metric is None else asdict(result.metric),
+        "metric_margin": result.metric_margin,
+        "metric_parts": dict(result.metric_parts),
         "paper": None if result.paper is None else asdict(result.paper),
         "by_length": {
             "measured": result.measured,

@@ -27,18 +27,25 @@ TgtOption = Annotated[
     list[str] | None,
     typer.Option(metavar="FILE", help="Target text, line by line the translation of --src."),
 ]
-TaskOption = Annotated[
-    str | None,
-    typer.Option(
-        metavar="NAME", help="What the model is for: translation, answers, parsing, …; data.task."
-    ),
-]
 FieldsOption = Annotated[
     str | None,
     typer.Option(
         "--fields",
         metavar="SRC,TGT",
         help="Columns of .tsv and .csv by name or number, fields of .jsonl, languages of .tmx.",
+    ),
+]
+TaskOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME", help="translation, generic, answers, pronunciation, parsing or your own."
+    ),
+]
+MetricOption = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        help="exact, wer, cer, bleu, chrf or rouge, instead of the task's own metric.",
     ),
 ]
 OutOption = Annotated[
@@ -98,12 +105,13 @@ def train(
     recipe: RecipeArgument = None,
     src: SrcOption = None,
     tgt: TgtOption = None,
-    task: TaskOption = None,
     fields: FieldsOption = None,
     out: OutOption = None,
     dev_src: DevSrcOption = None,
     dev_tgt: DevTgtOption = None,
     held_out: HeldOutOption = None,
+    task: TaskOption = None,
+    metric: MetricOption = None,
     preset: PresetOption = None,
     init: InitOption = None,
     minutes: MinutesOption = None,
@@ -123,7 +131,12 @@ def train(
         if value is not None and not value > 0:
             raise InputError(f"--{name} {value:g}: must be more than 0")
     options: Tree = {
-        "data": {"task": task, "fields": fields, "clean": False if no_clean else None},
+        "data": {
+            "task": task,
+            "metric": metric,
+            "fields": fields,
+            "clean": False if no_clean else None,
+        },
         "training": {"minutes": minutes, "steps": steps, "epochs": epochs},
         "run": {"device": device, "seed": seed},
     }

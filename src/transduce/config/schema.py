@@ -148,8 +148,14 @@ class DataConfig(Section):
 
     task: str = Field(
         default="translation",
-        description="what the model is for: translation; answers, where only one is right; "
-        "parsing, from sentences to trees (§6.3); or an installed task",
+        description="what the model is for: translation; generic, any two files; answers, where "
+        "only one is right; pronunciation; parsing, from sentences to trees (§6.3); or an "
+        "installed task",
+    )
+    metric: Literal["exact", "wer", "cer", "bleu", "chrf", "rouge"] | None = Field(
+        default=None,
+        description="by which models are compared: exact answers, errors in words or characters, "
+        "BLEU, chrF or ROUGE; if not given, the task's own",
     )
     src: Files = Field(
         default=(),

@@ -95,7 +95,7 @@ def evaluate(
     translator = load(model, device, engine=engine)
     hypotheses = _translated(translator, texts.sources, options, progress=progress)
     on_translated(hypotheses)
-    scoring = replace(scoring, task=task.name)
+    scoring = scoring.by_task(load_settings(Path(model)).data)
     found = (by_metric or scoring)([(str(model), hypotheses), *systems], texts, baseline=baseline)
     return replace(found, notes=(*found.notes, *_notes_on_script(translator, texts.sources)))
 

@@ -2,9 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, Self
 
+import numpy as np
+
+from transduce.config.schema import DataConfig
 from transduce.errors import InputError, counted
+from transduce.evaluation.paired_bootstrap import resampled_scores
 from transduce.evaluation.paper_bleu import (
     PAPER_BLEU,
     MissingMosesError,
@@ -19,8 +23,8 @@ from transduce.evaluation.report import (
     length_unit,
     report,
 )
-from transduce.tasks.base import MetricScore
-from transduce.tasks.registry import find_task
+from transduce.tasks.base import AdditiveMetric, MetricScore
+from transduce.tasks.registry import choose_metric, find_task
 from transduce.tasks.tokenization import Tokenization, warnings_of
 
 
@@ -38,6 +42,8 @@ class Evaluation:
     unit: LengthUnit = "words"  # of these lengths
     system: str = ""  # the model folder or the file of translations
     references: int = 1  # for each sentence
+    metric_margin: float | None = None  # half the width of the middle 95 % of its resamples
+    metric_parts: Mapping[str, float] = field(default_factory=dict)  # what is shown beside it
     no_metric: str = ""  # why the task's metric is missing
     no_ter: str = ""  # why TER is missing
     notes: tuple[str, ...] = ()  # what to know about these scores
@@ -61,16 +67,31 @@ class ComparedTexts:
 
 
 @dataclass(frozen=True)
+class _ScoreByTask:
+    """The score by a task's own metric."""
+
+    score: MetricScore | None
+    margin: float | None = None
+    parts: Mapping[str, float] = field(default_factory=dict)
+    missing: str = ""  # why there is none
+
+
+@dataclass(frozen=True)
 class Scoring:
     """How translations are scored; raises if that is impossible."""
 
     tokenization: Tokenization
     language: str | None  # for BLEU as in the paper
     task: str = "translation"
+    metric: str | None = None  # instead of the task's own
 
     def __post_init__(self) -> None:
         if self.language:
             check_language(self.language)
+
+    def by_task(self, data: DataConfig) -> Self:
+        """Score also by the metric of a model's task."""
+        return replace(self, task=data.task, metric=data.metric)
 
     def __call__(
         self,
@@ -106,13 +127,15 @@ class Scoring:
         self, hypotheses: Sequence[str], texts: ComparedTexts, whole: EvaluationReport
     ) -> Evaluation:
         refs = texts.references
-        metric, no_metric = self._metric(hypotheses, texts, whole)
+        by_task = self._by_task(hypotheses, texts, whole)
         paper, no_paper = self._paper(hypotheses, texts)
         measured = refs[0] if texts.sources is None else texts.sources
         unit = length_unit(measured)
         return Evaluation(
             hypotheses=tuple(hypotheses),
-            metric=metric,
+            metric=by_task.score,
+            metric_margin=by_task.margin,
+            metric_parts=by_task.parts,
             report=whole,
             paper=paper,
             no_paper=no_paper,
@@ -122,23 +145,34 @@ class Scoring:
             ),
             unit=unit,
             references=len(refs),
-            no_metric=no_metric,
+            no_metric=by_task.missing,
             no_ter=""
             if self.tokenization.ter
             else "it counts words, which this script has no spaces between",
         )
 
-    def _metric(
+    def _by_task(
         self, hypotheses: Sequence[str], texts: ComparedTexts, whole: EvaluationReport
-    ) -> tuple[MetricScore | None, str]:
-        """Score by the task's own metric unless the report has it, or return why not."""
+    ) -> "_ScoreByTask":
+        """Score by the task's own metric unless the report has it, or say why not."""
         [first, *others] = texts.references
-        metric = find_task(self.task).metric(first)
+        metric = choose_metric(find_task(self.task), self.metric, first)
         if metric.name in {score.name for score in whole.scores}:
-            return None, ""
+            return _ScoreByTask(None)
         if others:
-            return None, f"{metric.name}: not computed: it takes one reference a sentence"
-        return metric.score(hypotheses, first), ""
+            reason = f"{metric.name}: not computed: it takes one reference a sentence"
+            return _ScoreByTask(None, missing=reason)
+        score = metric.score(hypotheses, first)
+        if not isinstance(metric, AdditiveMetric):
+            return _ScoreByTask(score)
+        drawn = resampled_scores(metric, hypotheses, first)
+        margin = None
+        if drawn is not None:
+            low, high = np.percentile(drawn, [2.5, 97.5])
+            margin = float(high - low) / 2
+        parts = metric.scores(metric.sums(hypotheses, first))
+        others_of = {name: value for name, value in parts.items() if name != metric.name}
+        return _ScoreByTask(score, margin, others_of)
 
     def _paper(
         self, hypotheses: Sequence[str], texts: ComparedTexts

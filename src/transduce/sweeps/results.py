@@ -12,19 +12,19 @@ from transduce.config.load import load_config
 from transduce.config.schema import Config
 from transduce.data.corpus import read_lines
 from transduce.errors import InputError, TransduceError
-from transduce.evaluation.scoring import check_same_length
-from transduce.models.model_files import TOKENIZER
-from transduce.sweeps.file import DEV
-from transduce.sweeps.plan import SweepPlan, SweepRun
-from transduce.sweeps.reporting.paired_bootstrap import (
+from transduce.evaluation.paired_bootstrap import (
     PairedDifference,
     Resampled,
     paired_difference,
     resampled_scores,
 )
+from transduce.evaluation.scoring import check_same_length
+from transduce.models.model_files import TOKENIZER
+from transduce.sweeps.file import DEV
+from transduce.sweeps.plan import SweepPlan, SweepRun
 from transduce.sweeps.reporting.spread import SeedNoise, Spread, seed_noise, spread
 from transduce.tasks.base import Metric, MetricScore
-from transduce.tasks.registry import find_task
+from transduce.tasks.registry import choose_metric, find_task
 from transduce.text.tokenizer import Tokenizer
 from transduce.training.run.events import Finished, Scored, Started, Stepped
 from transduce.training.run.folder import RunFolder
@@ -273,7 +273,7 @@ def _test_result(planned: SweepRun, path: Path, references: list[str]) -> Scored
         references = [tokenizer.as_decoded(line) for line in references]
     hypotheses = list(read_lines(path))
     check_same_length(path, hypotheses, references)
-    metric = find_task(settings.data.task).metric(references)
+    metric = choose_metric(find_task(settings.data.task), settings.data.metric, references)
     return ScoredTest(
         metric.score(hypotheses, references), _resampled(metric, hypotheses, references)
     )

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from sacrebleu.metrics.bleu import BLEU
+from sacrebleu.metrics.chrf import CHRF
 
 from transduce.errors import InputError, counted
 from transduce.tasks.base import Metric, MetricScore
@@ -24,6 +25,18 @@ class Bleu(Metric):
         """Return sacreBLEU's score and signature."""
         score = bleu(hypotheses, references, tokenize=self.tokenize)
         return score.score, score.signature
+
+
+class ChrF(Metric):
+    """chrF2 from 0 to 100 by sacreBLEU."""
+
+    name: ClassVar[str] = "chrF"
+
+    def compute(self, hypotheses: Sequence[str], references: Sequence[str]) -> tuple[float, str]:
+        """Return sacreBLEU's score and signature."""
+        metric = CHRF()
+        score = metric.corpus_score(hypotheses, [references]).score
+        return float(score), str(metric.get_signature())
 
 
 def bleu(

@@ -4,20 +4,27 @@ Another package adds a task by an entry point of the group `transduce.tasks`, wh
 of `Task`. A name in a settings file only chooses among what is installed here.
 """
 
+from collections.abc import Sequence
 from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
 from transduce.config.schema import DataConfig
 from transduce.errors import ConfigError, did_you_mean
-from transduce.tasks.answers import AnswersTask
-from transduce.tasks.base import Task
+from transduce.tasks.base import Metric, Task
+from transduce.tasks.error_rates import CharacterErrorRate, ExactMatch, WordErrorRate
+from transduce.tasks.generic import AnswersTask, GenericTask
+from transduce.tasks.metrics import Bleu, ChrF
 from transduce.tasks.parsing.task import ParsingTask
+from transduce.tasks.pronunciation import PronunciationTask
+from transduce.tasks.rouge import Rouge
+from transduce.tasks.tokenization import choose_tokenization
 from transduce.tasks.translation import TranslationTask
 
 ENTRY_POINTS = "transduce.tasks"
 _OWN: dict[str, type[Task]] = {
-    task.name: task for task in (TranslationTask, AnswersTask, ParsingTask)
+    task.name: task
+    for task in (TranslationTask, AnswersTask, GenericTask, PronunciationTask, ParsingTask)
 }
 
 
@@ -52,6 +59,27 @@ def find_task(name: str) -> Task:
             f"the entry point {name!r} of {ENTRY_POINTS} is not a Task whose name is {name!r}"
         )
     return found()
+
+
+def choose_metric(task: Task, name: str | None, references: Sequence[str]) -> Metric:
+    """Return the metric that `data.metric` names, or the task's own, suited to references."""
+    match name:
+        case None:
+            return task.metric(references)
+        case "exact":
+            return ExactMatch()
+        case "wer":
+            return WordErrorRate()
+        case "cer":
+            return CharacterErrorRate()
+        case "bleu":
+            return Bleu(choose_tokenization(references).bleu)
+        case "chrf":
+            return ChrF()
+        case "rouge":
+            return Rouge()
+        case _:
+            raise ConfigError(f"no metric named {name!r}")
 
 
 @cache

@@ -13,7 +13,7 @@ from transduce.data.prepare import Prepared
 from transduce.errors import InputError
 from transduce.models.base import Searchable, Seq2Seq, State
 from transduce.tasks.base import MetricScore, Task
-from transduce.tasks.registry import task_of
+from transduce.tasks.registry import choose_metric, task_of
 from transduce.text.tokenizer import Tokenizer
 from transduce.training.step.machine import Machine
 from transduce.translation.options import Options
@@ -66,12 +66,14 @@ class DevScorer:
         max_tokens: int,
         by_sentence: bool = False,
         autocast: torch.dtype | None = None,
+        metric: str | None = None,
     ) -> None:
+        """Take the model's task and limits, and the metric that `data.metric` names."""
         if not pairs:
             raise InputError("the development set is empty: give at least one sentence pair")
         self._pairs = pairs
         self._references = [tokenizer.as_decoded(pair.tgt) for pair in pairs]
-        self._metric = task.metric(self._references)
+        self._metric = choose_metric(task, metric, self._references)
         self._options = Options(beam=1, second_try=False, max_batch_tokens=max_tokens)
         self._translator: Callable[[Searchable[Any]], Translator] = lambda model: Translator(
             model,
@@ -135,6 +137,7 @@ def make_evaluate(
         max_tokens=4 * config.training.batch_tokens,
         by_sentence=config.data.lines == "sentences",
         autocast=machine.autocast,
+        metric=config.data.metric,
     )
 
     def evaluate(model: Seq2Seq) -> MetricScore | None:

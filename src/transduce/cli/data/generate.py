@@ -21,12 +21,13 @@ SHOWN = 3
 
 def generate_task(
     task: Annotated[
-        Literal["copy", "reverse", "addition", "stories", "trees"],
+        Literal["copy", "reverse", "sort", "addition", "stories", "questions", "trees"],
         typer.Argument(
             metavar="TASK",
-            help="copy or reverse: symbols a to j. addition: two numbers, least significant digit "
-            "first. stories: people who walk about with things, and a question where somebody or "
-            "something is. trees: sentences with their trees, as .mrg files for --task parsing.",
+            help="copy, reverse or sort: symbols a to j. addition: two numbers, least "
+            "significant digit first. stories: people who walk about with things, and a question "
+            "where somebody or something is. questions: statements, and whether it is so. trees: "
+            "sentences with their trees, as .mrg files for --task parsing.",
             show_default=False,
         ),
     ],
@@ -60,13 +61,16 @@ def generate_task(
     """Write a task with one right answer: train, dev and test, as .src and .tgt, or as .mrg.
 
     Words are separated by spaces, so train with data.subwords=whitespace, as the presets neural_gpu
-    and memory_network do. No line of a split is in another, whatever the seeds.
+    and memory_network do; questions are plain sentences. No line of a split is in another,
+    whatever the seeds.
     """
     from transduce.grammar.generated.corpus import LENGTHS, GeneratedTask, split_task
 
     for option, value, of in (("--base", base, "addition"), ("--facts", facts, "stories")):
         if value is not None and task != of:
             raise InputError(f"{option} is for {of}: leave it out")
+    if lengths is not None and task == "questions":
+        raise InputError("--lengths: questions are as long as they come, so leave it out")
     check_folder(to)
     shortest, longest = LENGTHS[task] if lengths is None else _range(lengths)
     chosen = GeneratedTask(task, shortest, longest, base=base or 10, facts=facts or 2)
@@ -85,7 +89,9 @@ def _range(text: str) -> tuple[int, int]:
 def _write(folder: Path, task: "GeneratedTask", parts: "Mapping[str, Sequence[Pair]]") -> None:
     is_trees = task.name == "trees"
     write_sides(folder, parts, ("", "mrg") if is_trees else ("src", "tgt"))
-    typer.echo(f"{task.name}, lengths {task.shortest} to {task.longest}, such as")
+    has_lengths = task.name != "questions"
+    lengths = f", lengths {task.shortest} to {task.longest}" if has_lengths else ""
+    typer.echo(f"{task.name}{lengths}, such as")
     for pair in parts["test"][:SHOWN]:
         typer.echo(f"  {pair.src}\n  {pair.tgt}")
     ending = ".mrg" if is_trees else ".src and .tgt"

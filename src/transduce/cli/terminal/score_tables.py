@@ -41,10 +41,19 @@ def _scores_table(result: "Evaluation") -> Table:
             cells += [f"{other.other:.2f}", f"{other.difference:+.2f}", _p_value(other)]
         table.add_row(*cells)
     if result.metric:
-        table.add_row(result.metric.name, f"{result.metric.score:.2f}")
+        table.add_row(*_cells_of_task(result))
+        for name, value in result.metric_parts.items():
+            table.add_row(name, f"{value:.2f}")
     if result.paper:
         table.add_row(PAPER_BLEU, f"{result.paper.score:.2f}")
     return table
+
+
+def _cells_of_task(result: "Evaluation") -> list[str]:
+    """Return the name, score and confidence interval of the task's own metric."""
+    assert result.metric is not None
+    margin = "" if result.metric_margin is None else f"± {result.metric_margin:.2f}"
+    return [result.metric.name, f"{result.metric.score:.2f}", margin]
 
 
 def _systems_table(result: "Evaluation") -> Table:
@@ -94,8 +103,7 @@ def _footnotes(result: "Evaluation") -> Iterator[str]:
         yield f"95 %: mean ± half the width of the confidence interval, of {RESAMPLES:,} resamples"
     if result.baseline:
         yield f"p: of a paired bootstrap test with {RESAMPLES:,} resamples; –: no difference"
-    names = {score.name for score in result.report.scores}
-    yield f"higher is better, except for {', '.join(n for n in LOWER_IS_BETTER if n in names)}"
+    yield _direction(result)
     if result.no_ter:
         yield f"TER: not computed: {result.no_ter}"
     if result.no_metric:
@@ -113,6 +121,15 @@ def _footnotes(result: "Evaluation") -> Iterator[str]:
     yield f"{by_length.name} by length {by_length.signature}"
     if result.paper:
         yield f"{PAPER_BLEU} {result.paper.signature}"
+
+
+def _direction(result: "Evaluation") -> str:
+    """Say which scores are better if they are lower."""
+    names = {score.name for score in result.report.scores}
+    errors = [name for name in LOWER_IS_BETTER if name in names]
+    if result.metric and not result.metric.higher_is_better:
+        errors += [result.metric.name, *result.metric_parts]
+    return f"higher is better, except for {', '.join(errors)}" if errors else "higher is better"
 
 
 def _name_of_buckets(result: "Evaluation") -> str:

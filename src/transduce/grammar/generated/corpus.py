@@ -9,17 +9,25 @@ from typing import Literal, get_args
 
 from transduce.data.corpus import Pair
 from transduce.errors import InputError, counted
-from transduce.grammar.generated.sequences import draw_addition, draw_copy, draw_reversal
+from transduce.grammar.generated.questions import draw_question
+from transduce.grammar.generated.sequences import (
+    draw_addition,
+    draw_copy,
+    draw_reversal,
+    draw_sorting,
+)
 from transduce.grammar.generated.stories import draw_one_fact, draw_two_facts
 from transduce.grammar.generated.trees import draw_tree
 
-TaskName = Literal["copy", "reverse", "addition", "stories", "trees"]
+TaskName = Literal["copy", "reverse", "sort", "addition", "stories", "questions", "trees"]
 TASKS: tuple[TaskName, ...] = get_args(TaskName)
 LENGTHS: dict[TaskName, tuple[int, int]] = {
     "copy": (1, 8),
     "reverse": (1, 8),
+    "sort": (1, 8),
     "addition": (1, 3),
     "stories": (2, 10),
+    "questions": (1, 1),  # which are as long as they come
     "trees": (3, 20),
 }
 """How long the lines of a task are, unless it is said: symbols, digits, sentences or words."""
@@ -64,6 +72,10 @@ class GeneratedTask:
                 return draw_copy
             case "reverse":
                 return draw_reversal
+            case "sort":
+                return draw_sorting
+            case "questions":
+                return draw_question
             case "trees":
                 return draw_tree
             case "addition":

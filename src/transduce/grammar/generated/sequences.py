@@ -1,4 +1,4 @@
-"""Sequences of symbols: copied, reversed, or two numbers to be added."""
+"""Sequences of symbols: copied, reversed, sorted, or two numbers to be added."""
 
 from random import Random
 
@@ -18,6 +18,12 @@ def draw_reversal(rng: Random, length: int) -> Pair:
     """Draw symbols; the target has them in the opposite order."""
     symbols = _symbols(rng, length)
     return Pair(symbols, symbols[::-1])
+
+
+def draw_sorting(rng: Random, length: int) -> Pair:
+    """Draw symbols; the target has them in alphabetical order."""
+    symbols = _symbols(rng, length)
+    return Pair(symbols, " ".join(sorted(symbols.split())))
 
 
 def draw_addition(rng: Random, length: int, *, base: int) -> Pair:

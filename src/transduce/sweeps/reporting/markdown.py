@@ -4,10 +4,10 @@ import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from transduce.errors import counted
+from transduce.evaluation.paired_bootstrap import RESAMPLES, PairedDifference
 from transduce.sweeps.file import DEV
 from transduce.sweeps.reporting.agreement import agreement_with_paper, is_of_paper
 from transduce.sweeps.reporting.columns import settings_columns
-from transduce.sweeps.reporting.paired_bootstrap import RESAMPLES, PairedDifference
 from transduce.sweeps.reporting.spread import RankCorrelation, Spread
 from transduce.sweeps.reporting.table3 import TABLE_3
 from transduce.sweeps.results import RowResult, RunResult, SweepResults, score_on

@@ -69,7 +69,12 @@ def finish(setup: Setup, folder: RunFolder, prepared: Prepared, reason: str) -> 
     with setup.status("writing the model"):
         save_weights(folder.path / WEIGHTS, best.weights, metadata={})
     task = task_of(setup.config.data)
-    if metric and (advice := _advice(task, metric, newest.progress, len(prepared.train))):
+    is_own = setup.config.data.metric is None  # the task knows what its own metric means
+    if (
+        is_own
+        and metric
+        and (advice := _advice(task, metric, newest.progress, len(prepared.train)))
+    ):
         setup.tell(Warned(newest.step, advice))
     choice = _choice(setup, [found.summary for found in candidates], translated)
     setup.tell(_finished(newest, reason, best.summary, metric, choice=choice))

@@ -1,4 +1,4 @@
-"""Answers: every source has one right target, and only that is right."""
+"""Lines of any kind in, lines of any kind out: two files and a metric are enough."""
 
 from collections.abc import Sequence
 from typing import ClassVar
@@ -6,23 +6,13 @@ from typing import ClassVar
 from transduce.search.hypothesis import Hypothesis
 from transduce.tasks.base import Metric, Task
 from transduce.tasks.degenerate import Fault
+from transduce.tasks.error_rates import ExactMatch
 
 
-class ExactMatch(Metric):
-    """The share of outputs that equal their reference, in per cent."""
+class GenericTask(Task):
+    """Any two files: a line is answered as a whole, and judged by `data.metric`."""
 
-    name: ClassVar[str] = "exact"
-
-    def compute(self, hypotheses: Sequence[str], references: Sequence[str]) -> tuple[float, str]:
-        """Return the share and its signature."""
-        right = sum(map(str.__eq__, hypotheses, references))
-        return 100 * right / len(references), "exact match, cased"
-
-
-class AnswersTask(Task):
-    """Sums, reversals, questions about a story: a line is answered as a whole."""
-
-    name: ClassVar[str] = "answers"
+    name: ClassVar[str] = "generic"
     splits_lines: ClassVar[bool] = False
 
     @property
@@ -34,9 +24,15 @@ class AnswersTask(Task):
         return src_tokens + 50
 
     def metric(self, references: Sequence[str]) -> Metric:  # noqa: ARG002
-        """Return the share of exact answers."""
+        """Return the share of exact answers, unless `data.metric` names another."""
         return ExactMatch()
 
     def fault_of(self, hypothesis: Hypothesis, src_ids: Sequence[int]) -> Fault | None:  # noqa: ARG002
         """Return whether the answer does not end; it may repeat symbols as it likes."""
         return None if hypothesis.is_finished else Fault.RUNAWAY
+
+
+class AnswersTask(GenericTask):
+    """Sums, reversals, questions about a story: every source has one right target."""
+
+    name: ClassVar[str] = "answers"

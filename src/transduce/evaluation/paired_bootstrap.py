@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 from sacrebleu.metrics.bleu import BLEU
 
-from transduce.tasks.base import Metric
+from transduce.tasks.base import AdditiveMetric, Metric
 from transduce.tasks.metrics import Bleu, sacrebleu_bleu
 
 RESAMPLES = 1000
@@ -46,6 +46,10 @@ def resampled_scores(
     drawn = np.random.default_rng(SEED).choice(len(references), (RESAMPLES, len(references)))
     if type(metric) is Bleu:
         return _resampled_bleu(metric, hypotheses, references, drawn)
+    if isinstance(metric, AdditiveMetric):
+        counts = np.array(list(map(metric.counts, hypotheses, references)))
+        sums = (counts[places].sum(axis=0).tolist() for places in drawn)
+        return np.array([metric.scores(summed)[metric.name] for summed in sums], dtype=np.float64)
     scores = [
         metric.compute([hypotheses[i] for i in places], [references[i] for i in places])[0]
         for places in drawn.tolist()
