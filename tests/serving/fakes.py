@@ -14,6 +14,8 @@ from transduce.translation.translator import Translator
 class Shouting:
     """Translates to capitals; waits at its gate, and can be cancelled there, as a search can."""
 
+    default_options = Options()
+
     def __init__(self) -> None:
         self.batches: list[list[str]] = []
         self.gate = threading.Event()

@@ -15,6 +15,7 @@ from transduce.config.schema import Config, DataConfig, merge, setting_names
 from transduce.data.corpus import Pair
 from transduce.data.public.catalog import CORPORA, Split
 from transduce.grammar import split
+from transduce.grammar.generated.corpus import GeneratedTask, split_task
 from transduce.models.folder import load_model
 from transduce.models.transformer.settings import TransformerConfig
 
@@ -43,8 +44,19 @@ def write_lines(name: str, lines: list[str]) -> None:
     path.write_bytes(lzma.compress(text) if path.suffix == ".xz" else text)
 
 
+def write_trees(data: DataConfig) -> None:
+    """Write a few trees to the files that a recipe names."""
+    parts = split_task(GeneratedTask("trees", 3, 12), train=60, dev=8, test=8, seed=1)
+    for names, part in ((data.src, "train"), (data.dev_src, "dev"), (data.held_out, "test")):
+        for name in names:
+            write_lines(name, [pair.tgt for pair in parts[part]])
+
+
 def write_text(data: DataConfig) -> None:
     """Write a little text to the files that a recipe names."""
+    if data.task == "parsing":
+        write_trees(data)
+        return
     corpus = split(train=40 * len(data.src), dev=4 * max(1, len(data.dev_src)), test=4)
     for sources, targets, pairs, odd in (
         (data.src, data.tgt, corpus.train, [Pair("Nothing.", "")]),

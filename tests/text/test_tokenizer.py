@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from transduce.errors import InputError
 from transduce.text.punctuation import with_plain_punctuation
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from transduce.text.tokenizer import SPECIALS, Kind, Tokenizer
+from transduce.text.tokenizer import SPECIALS, Kind, Learning, Tokenizer
 
 LINES = [
     "The old house stands near the river.",
@@ -226,3 +226,54 @@ def test_a_file_that_could_give_ids_without_an_embedding_is_refused(
     (tmp_path / "bad.json").write_text(json.dumps(description), encoding="utf-8")
     with pytest.raises(InputError, match=named):
         Tokenizer.load(tmp_path / "bad.json")
+
+
+@given(text=st.text("".join(sorted(set("".join(LINES)))), max_size=40))
+def test_characters_that_were_seen_come_back_one_by_one(text: str) -> None:
+    vocabulary = learned("characters").source
+    [ids] = vocabulary.encode([text])
+    assert len(ids) == len(text)
+    assert UNK_ID not in ids
+    assert vocabulary.decode([ids]) == [text]
+
+
+@given(text=texts)
+def test_a_character_that_was_not_seen_is_unknown(text: str) -> None:
+    known = set("".join(LINES))
+    normal = unicodedata.normalize("NFC", text)
+    [ids] = learned("characters").encode_batch([text])
+    assert [token == UNK_ID for token in ids] == [letter not in known for letter in normal]
+
+
+def separate() -> Tokenizer:
+    return Tokenizer.learn_separately(
+        LINES,
+        ["A B C", "C A"],
+        source=Learning("characters", 900),
+        target=Learning("whitespace", 900),
+    )
+
+
+def test_sides_with_ids_of_their_own_come_back_from_the_file(tmp_path: Path) -> None:
+    tokenizer = separate()
+    tokenizer.save(tmp_path / "tokenizer.json")
+    again = Tokenizer.load(tmp_path / "tokenizer.json")
+    assert again.to_json() == tokenizer.to_json()
+    assert not again.is_shared
+    assert (again.src_size, len(again)) == (len(set("".join(LINES))) + 4, 3 + 4)
+    assert again.encode_batch(["Tag"]) == tokenizer.encode_batch(["Tag"])
+    assert again.decode_batch(again.encode_targets(["C A D"])) == ["C A < unk >"]
+    for name, number in SPECIALS.items():
+        assert again.source.tokens([number]) == again.target.tokens([number]) == [name]
+
+
+@pytest.mark.parametrize("mark", [False, 1, "yes", None])
+def test_a_mark_of_separate_sides_is_true_or_missing(mark: object) -> None:
+    tree = json.loads(separate().to_json())
+    with pytest.raises(InputError, match="separate_vocabularies: true"):
+        Tokenizer.parse(json.dumps(tree | {"separate_vocabularies": mark}))
+    with pytest.raises(InputError, match="separate_vocabularies: true"):
+        Tokenizer.parse(json.dumps(tree | {"more": 1}))
+    del tree["separate_vocabularies"]
+    with pytest.raises(InputError, match="source and target differ in entries"):
+        Tokenizer.parse(json.dumps(tree))

@@ -19,6 +19,7 @@ import transduce
 from transduce.cli.analysis.complexity import complexity
 from transduce.cli.attention import attention
 from transduce.cli.data.check import check_corpus
+from transduce.cli.data.confident import keep_confident
 from transduce.cli.data.demo import write_demo
 from transduce.cli.data.generate import generate_task
 from transduce.cli.data.pronunciation import write_pronunciations
@@ -63,6 +64,7 @@ data.command("list")(list_corpora)
 data.command("get")(get_corpus)
 data.command("demo")(write_demo)
 data.command("generate")(generate_task)
+data.command("confident")(keep_confident)
 data.command("pronunciation")(write_pronunciations)
 app.add_typer(data, name="data")
 

@@ -1,6 +1,7 @@
 """`transduce attention`: attention weights as a page or a picture, or word alignments."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -125,7 +126,6 @@ def _translations(
     """Yield translations with their attention, of the text or of standard input."""
     from transduce.cli.terminal.text_input import TextInput
     from transduce.translation.load import load
-    from transduce.translation.options import Options
 
     if text is not None and translation is not None:
         yield _given_translation(model, text, translation, device=device, precision=precision)
@@ -134,7 +134,7 @@ def _translations(
     translator = load(model, device, precision=precision)  # type: ignore[arg-type]
     stream = translator.stream(
         lines if text is None else [text],
-        Options(attention=True),
+        replace(translator.default_options, attention=True),
         window=1 if text is None and lines.is_interactive else 64,  # weights take memory
     )
     for number, one in enumerate(stream):
@@ -152,13 +152,13 @@ def _given_translation(
     from transduce.hardware.devices import choose_device
     from transduce.models.attention import attention_between
     from transduce.models.folder import load_model
-    from transduce.tasks.registry import find_task
+    from transduce.tasks.registry import task_of
     from transduce.translation.inference import prepare_for_inference
     from transduce.translation.options import Alternative, Translation
 
     loaded = load_model(model, device=choose_device(device))
     ready = replace(loaded, model=prepare_for_inference(loaded.model, precision=precision))  # type: ignore[arg-type]
-    written = find_task(loaded.config.data.task).to_target(translation)
+    written = task_of(loaded.config.data).to_target(translation)
     shown = attention_between(ready, text, written)
     return Translation(text, translation, 0.0, (Alternative(translation, 0.0),), attention=(shown,))
 

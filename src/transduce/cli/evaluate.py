@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -19,6 +19,7 @@ from transduce.errors import InputError
 
 if TYPE_CHECKING:
     from transduce.evaluation.evaluate import Evaluation
+    from transduce.translation.options import Options
 
 
 ModelArgument = Annotated[
@@ -32,7 +33,8 @@ SrcOption = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Source text, to translate with MODEL; a .tsv, .csv, .jsonl or .tmx has --ref too.",
+        help="Source text, to translate with MODEL; a .tsv, .csv, .jsonl, .tmx or .mrg has --ref "
+        "too.",
     ),
 ]
 RefOption = Annotated[
@@ -95,18 +97,20 @@ def evaluate(
     fields: FieldsOption = "src,tgt",
     lang: LangOption = None,
     tokenize: TokenizeOption = None,
-    beam: BeamOption = 4,
-    alpha: AlphaOption = 0.6,
+    beam: BeamOption = None,
+    alpha: AlphaOption = None,
     device: DeviceOption = "auto",
     engine: EngineOption = None,
     out: OutOption = None,
     as_json: JsonOption = None,
 ) -> None:
-    """Score a model, existing translations, or both: BLEU, chrF and TER with their signatures."""
+    """Score a model, existing translations, or both: BLEU, chrF and TER with their signatures.
+
+    Trees are scored by labelled bracketing as EVALB does it.
+    """
     from transduce.cli.terminal.score_tables import show
     from transduce.cli.terminal.text_input import files_of_pipes
     from transduce.evaluation.evaluate import evaluate as score
-    from transduce.translation.options import Options
 
     def write_out(hypotheses: Sequence[str]) -> None:
         if out:
@@ -126,7 +130,7 @@ def evaluate(
             fields=fields,
             lang=lang,
             tokenize=tokenize,
-            options=Options(beam=beam, alpha=alpha),
+            options=_options(model, beam, alpha),
             device=device,
             engine=engine,  # type: ignore[arg-type]
             progress=progress,
@@ -137,6 +141,20 @@ def evaluate(
     for note in result.notes:
         typer.echo(f"note: {note}", err=True)
     show(result)
+
+
+def _options(model: Path | None, beam: int | None, alpha: float | None) -> "Options | None":
+    """Return the options of the model's task, with those that are given."""
+    from transduce.translation.load import default_options
+
+    if model is None or (beam is None and alpha is None):
+        return None
+    own = default_options(model)
+    return replace(
+        own,
+        beam=own.beam if beam is None else beam,
+        alpha=own.alpha if alpha is None else alpha,
+    )
 
 
 def _check_files(model: Path | None, out: Path | None, as_json: Path | None) -> None:

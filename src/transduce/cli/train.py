@@ -19,7 +19,9 @@ RecipeArgument = Annotated[
 ]
 SrcOption = Annotated[
     list[str] | None,
-    typer.Option(metavar="FILE", help="Source text; or a .tsv, .csv, .jsonl or .tmx, both sides."),
+    typer.Option(
+        metavar="FILE", help="Source text; or both sides: .tsv, .csv, .jsonl, .tmx, .mrg."
+    ),
 ]
 TgtOption = Annotated[
     list[str] | None,
@@ -35,7 +37,9 @@ FieldsOption = Annotated[
 ]
 TaskOption = Annotated[
     str | None,
-    typer.Option(metavar="NAME", help="translation, generic, answers, pronunciation or your own."),
+    typer.Option(
+        metavar="NAME", help="translation, generic, answers, pronunciation, parsing or your own."
+    ),
 ]
 MetricOption = Annotated[
     str | None,

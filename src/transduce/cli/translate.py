@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from transduce.cli.analysis.tree_drawing import check_drawing, draw_tree
 from transduce.cli.terminal.options import (
     AlphaOption,
     BeamOption,
@@ -93,6 +94,10 @@ OutOption = Annotated[
         help="File to write, which appears when it is complete; the same command continues it.",
     ),
 ]
+DrawOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE.svg", help="Draw the tree of the first line, for a parsing model."),
+]
 MAY_CHANGE = ("version", "device", "window")
 """What may differ from the command that began a file: translations differ by rounding at most."""
 
@@ -106,8 +111,8 @@ def translate(
     files: FilesArgument = None,
     fields: FieldsOption = "src,tgt",
     ensemble: EnsembleOption = None,
-    beam: BeamOption = 4,
-    alpha: AlphaOption = 0.6,
+    beam: BeamOption = None,
+    alpha: AlphaOption = None,
     n_best: NBestOption = None,
     sample: SampleOption = False,
     temperature: TemperatureOption = None,
@@ -123,6 +128,7 @@ def translate(
     device: DeviceOption = "auto",
     precision: PrecisionOption = "float32",
     engine: EngineOption = None,
+    draw: DrawOption = None,
 ) -> None:
     """Translate text line by line; anything unusual is reported on standard error."""
     from transduce.cli.terminal.text_input import TextInput
@@ -130,16 +136,25 @@ def translate(
 
     lines = TextInput(files or [], fields=fields)
     check_new_file(out)
+    if draw is not None:
+        check_drawing(draw, model)
     prefixes = _Prefixes.of(prefix, prefix_text, lines)
     total = _check_input(lines, prefixes) if lines.can_be_read_twice else None
 
-    from transduce.translation.load import load
-    from transduce.translation.options import Options
+    from transduce.translation.load import default_options, load
 
     given = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     sampling = _sampling(given, is_wanted=sample)
     best = 1 if n_best is None else n_best
-    options = Options(beam, alpha, best, sampling, whole_lines=whole_lines)
+    own = default_options(model)
+    options = replace(
+        own,
+        beam=own.beam if beam is None else beam,
+        alpha=own.alpha if alpha is None else alpha,
+        n_best=best,
+        sampling=sampling,
+        whole_lines=whole_lines,
+    )
     if engine == "auto" and sample:
         engine = "torch"  # CTranslate2 samples differently
     models = [model, *(ensemble or [])]
@@ -151,7 +166,9 @@ def translate(
     )
     if window is None and lines.is_interactive:
         window = 1
-    work = _Work(translator, lines, options, prefixes, window, jsonl=jsonl, n_best=n_best)
+    work = _Work(
+        translator, lines, options, prefixes, window, jsonl=jsonl, n_best=n_best, draw=draw
+    )
     began = time.monotonic()
     if out is None or total is None or (out.exists() and not out.is_file()):
         translated = work.write(out, total=total)
@@ -254,6 +271,7 @@ class _Work:
     window: int | None
     jsonl: bool
     n_best: int | None
+    draw: Path | None = None  # a picture of the first tree
 
     def write(self, out: Path | None, *, total: int | None) -> int:
         """Write to standard output, or to a file that is complete or absent; count the lines."""
@@ -365,7 +383,10 @@ class _Work:
             self.lines, self.options, prefixes=self.prefixes(), window=self.window, start=start
         )
         shown = _with_progress(stream, None if total is None else total - start)
-        yield from enumerate(shown, start=start)
+        for number, translation in enumerate(shown, start=start):
+            if number == 0 and self.draw is not None:
+                draw_tree(self.draw, translation.text)
+            yield number, translation
 
     def _formatted(self, number: int, translation: "Translation") -> "Iterator[str]":
         return _lines(number, translation, jsonl=self.jsonl, n_best=self.n_best is not None)

@@ -149,7 +149,8 @@ class DataConfig(Section):
     task: str = Field(
         default="translation",
         description="what the model is for: translation; generic, any two files; answers, where "
-        "only one is right; pronunciation; or an installed task",
+        "only one is right; pronunciation; parsing, from sentences to trees (§6.3); or an "
+        "installed task",
     )
     metric: Literal["exact", "wer", "cer", "bleu", "chrf", "rouge"] | None = Field(
         default=None,
@@ -158,7 +159,8 @@ class DataConfig(Section):
     )
     src: Files = Field(
         default=(),
-        description="source text: one or more files; or .tsv, .csv, .jsonl or .tmx with both sides",
+        description="source text: one or more files; or .tsv, .csv, .jsonl or .tmx with both "
+        "sides, or trees in .mrg or .ptb",
     )
     tgt: Files = Field(default=(), description="target text, line by line the translation of src")
     fields: str = Field(
@@ -204,6 +206,14 @@ class DataConfig(Section):
         default=True,
         description="one vocabulary and one embedding for source and target (§3.4, §5.1); false, "
         "one each, is a deviation",
+    )
+    tree_order: Literal["top-down", "in-order"] = Field(
+        default="top-down",
+        description="parsing: whether a bracket is written before its children or after the first",
+    )
+    tree_tags: Literal["predicted", "normalised"] = Field(
+        default="predicted",
+        description="parsing: whether the model writes the tag of each word, or XX for all words",
     )
     punctuation: Literal["auto", "kept", "plain"] = Field(
         default="auto",

@@ -1,7 +1,8 @@
 """Reading parallel text as a stream, whatever its format.
 
-It comes as two aligned files, or as one file with both sides: TSV, CSV, JSON lines or TMX, each
-plain or compressed. `fields` names the two columns, fields or languages of such a file.
+It comes as two aligned files, or as one file with both sides: TSV, CSV, JSON lines, TMX or trees in
+Penn brackets, each plain or compressed. `fields` names the two columns, fields or languages of such
+a file; of a treebank the words are the source, and the trees the target.
 `count_pairs` reads everything once before any work starts, so that an error in the last line is
 found early.
 """
@@ -21,6 +22,7 @@ from transduce.data.formats.lines import COMPRESSED
 from transduce.data.formats.lines import read_lines as read_lines  # part of this module too
 from transduce.data.formats.tables import header_read_as_text, lacks_names, read_columns
 from transduce.data.formats.tmx import read_segments
+from transduce.data.formats.trees import read_trees
 from transduce.errors import InputError, counted
 from transduce.files.unchanged import ChangedFileError
 
@@ -31,7 +33,7 @@ STANDARD_INPUT = Path("-")
 SideName = Literal["src", "tgt"]
 SIDES: tuple[SideName, ...] = ("src", "tgt")
 
-Format = Literal["text", "tsv", "csv", "jsonl", "tmx"]
+Format = Literal["text", "tsv", "csv", "jsonl", "tmx", "trees"]
 FORMATS: dict[str, Format] = {
     ".tsv": "tsv",
     ".csv": "csv",
@@ -39,6 +41,8 @@ FORMATS: dict[str, Format] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".tmx": "tmx",
+    ".mrg": "trees",
+    ".ptb": "trees",
 }
 """The formats of files with both sides, by their suffix."""
 
@@ -47,6 +51,10 @@ _log = logging.getLogger("transduce")
 
 MOST_BROKEN = 1 / 20
 """The share of records that may be broken: then they are dropped, else the file is another one."""
+
+
+FEW_TREES = 100
+"""After this many trees, a treebank of which too many are broken is not read to its end."""
 
 
 class Pair(NamedTuple):
@@ -113,12 +121,26 @@ class Tmx:
     tgt: str
 
 
-OneFile = Tsv | Csv | JsonLines | Tmx
+@dataclass(frozen=True)
+class Trees:
+    """A treebank in Penn brackets: the words of a tree are the source, the tree is the target."""
+
+    path: Path
+
+
+OneFile = Tsv | Csv | JsonLines | Tmx | Trees
 Source = TwoFiles | TwoSides | OneFile
 
-_SOURCES: dict[Format, type[OneFile]] = {"tsv": Tsv, "csv": Csv, "jsonl": JsonLines, "tmx": Tmx}
+_SOURCES: dict[Format, type[Tsv | Csv | JsonLines | Tmx]] = {
+    "tsv": Tsv,
+    "csv": Csv,
+    "jsonl": JsonLines,
+    "tmx": Tmx,
+}
 _LINE_BREAK = re.compile(r"\r\n|[\r\n]")
 _FORMAT_OF_SOURCE = {source: kind for kind, source in _SOURCES.items()}
+
+_log = logging.getLogger("transduce")
 
 
 def format_of(path: Path) -> Format:
@@ -155,6 +177,8 @@ def source_of(
             f"{src} has no target text: give one, or a file with both sides (.tsv, .csv, .jsonl "
             "or .tmx)"
         )
+    if kind == "trees":
+        return Trees(src)
     names = field_names(fields)
     if len(set(names)) != 2:
         raise InputError(f"fields {fields!r}: give two names with a comma between them")
@@ -231,7 +255,7 @@ def _warn_of_header(path: Path, names: tuple[str, ...]) -> None:
 
 def _needs_names(path: Path, names: tuple[str, ...]) -> bool:
     kind = format_of(path)
-    return kind != "text" and not (kind == "tsv" and _lacks_names(path, names))
+    return kind not in ("text", "trees") and not (kind == "tsv" and _lacks_names(path, names))
 
 
 def _lacks_names(path: Path, names: tuple[str, ...]) -> bool:
@@ -293,7 +317,7 @@ def _check_regular(source: Path | Source) -> None:
 
 
 def read_pairs(source: Source) -> Iterator[Pair]:
-    """Stream the pairs of a source; raise if a record is broken."""
+    """Stream the pairs of a source; raise if a record is broken, unless it is one of few trees."""
     if isinstance(source, TwoFiles | TwoSides):
         try:
             for texts in zip(*_sides(source), strict=True):
@@ -301,6 +325,8 @@ def read_pairs(source: Source) -> Iterator[Pair]:
         except ValueError as unequal:
             count_pairs(source)  # raises an error that says which is longer
             raise ChangedFileError(source.tgt) from unequal  # it was, but is no longer
+    elif isinstance(source, Trees):
+        yield from (Pair(*texts) for texts in _readable_trees(source.path))
     else:
         yield from (Pair(*texts) for texts in _readable(_records_of(source)))
 
@@ -337,6 +363,9 @@ def read_side(
     kind = format_of(path)
     if kind == "text":
         yield from read_lines(path)
+        return
+    if kind == "trees":
+        yield from (texts[SIDES.index(side)] for texts in _readable_trees(path))
         return
     names, number = field_names(fields), SIDES.index(side)
     name = _name_of(side, names)
@@ -376,7 +405,30 @@ def _readable(records: Iterable[list[str] | BrokenRecord]) -> Iterator[list[str]
         yield record
 
 
+def _readable_trees(path: Path) -> Iterator[list[str]]:
+    """Stream both sides of a treebank without its broken trees, and tell how many these are.
+
+    Lines stay aligned: a tree has its words in the same place. Raise if many are broken.
+    """
+    total, first, broken = 0, "", 0
+    for total, record in enumerate(read_trees(path), start=1):
+        if not isinstance(record, BrokenRecord):
+            yield record
+            continue
+        broken += 1
+        first = first or str(record.error)
+        if broken > MOST_BROKEN * total and total >= FEW_TREES:
+            raise record.error
+    if broken > MOST_BROKEN * total:
+        raise InputError(first)
+    if broken:
+        others = f" ({broken - 1:,} more like it)" if broken > 1 else ""
+        _log.warning("left out: %s%s", first, others)
+
+
 def _records_of(source: OneFile) -> Iterator[list[str] | BrokenRecord]:
+    if isinstance(source, Trees):
+        return read_trees(source.path)
     return _records(source.path, _FORMAT_OF_SOURCE[type(source)], (source.src, source.tgt))
 
 

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Literal
@@ -16,14 +17,19 @@ from transduce.data.corpus import (
     read_side,
 )
 from transduce.errors import InputError, TransduceError
+from transduce.evaluation.additive import score_by_metric
 from transduce.evaluation.public_test_sets import fetch_test_set
 from transduce.evaluation.scoring import ComparedTexts, Scoring, check_same_length
 from transduce.evaluation.scoring import Evaluation as Evaluation  # part of this module too
 from transduce.models.folder import load_settings
+from transduce.tasks.base import Task
+from transduce.tasks.parsing.task import ParsingTask
+from transduce.tasks.registry import task_of
 from transduce.tasks.tokenization import choose_tokenization
+from transduce.tasks.translation import TranslationTask
 from transduce.translation.languages import target_language
 from transduce.translation.load import EngineName, load
-from transduce.translation.options import DEFAULT_OPTIONS, Options
+from transduce.translation.options import Options
 from transduce.translation.translator import Translator
 
 FileName = str | PathLike[str]
@@ -41,7 +47,7 @@ def evaluate(
     fields: str = DEFAULT_FIELDS,
     lang: str | None = None,
     tokenize: str | None = None,
-    options: Options = DEFAULT_OPTIONS,
+    options: Options | None = None,
     device: str = "auto",
     engine: EngineName | None = None,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
@@ -52,7 +58,7 @@ def evaluate(
     model: the model folder, whose translations are the first system.
     src, ref: the source text, which only a model needs, and the reference translations: one file,
         or several with a translation of every sentence each. A .tsv, .csv, .jsonl or .tmx given as
-        `src` has both.
+        `src` has both, and so have trees in .mrg or .ptb.
     test_set, pair: a public test set instead of files, such as wmt14, and its languages, en-de.
     hyp: existing translations, line by line: one file, or several, each of another system, perhaps
         as a mapping from the systems' names.
@@ -74,6 +80,7 @@ def evaluate(
     targets = [*_listed(ref), *named.values(), *([] if against is None else [against])]
     _check_fields(fields, src, targets)
     texts = _read_texts(src, _listed(ref), test_set, pair, fields=fields)
+    task = _task_of(model, [src, *_listed(ref)])
     language = lang or (pair.partition("-")[2] if pair else _language_of(model))
     scoring = Scoring(
         choose_tokenization(
@@ -87,17 +94,25 @@ def evaluate(
     baseline = None
     if against is not None:
         baseline = (str(against), _side(against, "tgt", fields, like=texts))
+    by_metric = partial(score_by_metric, task) if task.has_own_scores else None
     if model is None:
-        return scoring(systems, texts, baseline=baseline)
+        return (by_metric or scoring)(systems, texts, baseline=baseline)
     if texts.sources is None:
         raise InputError("what to translate? Give --src FILE, or only translations with --hyp")
     translator = load(model, device, engine=engine)
     hypotheses = _translated(translator, texts.sources, options, progress=progress)
     on_translated(hypotheses)
-    data = load_settings(Path(model)).data
-    scoring = replace(scoring, task=data.task, metric=data.metric)
-    found = scoring([(str(model), hypotheses), *systems], texts, baseline=baseline)
+    scoring = scoring.by_task(load_settings(Path(model)).data)
+    found = (by_metric or scoring)([(str(model), hypotheses), *systems], texts, baseline=baseline)
     return replace(found, notes=(*found.notes, *_notes_on_script(translator, texts.sources)))
+
+
+def _task_of(model: FileName | None, files: Sequence[FileName | None]) -> Task:
+    """Return the task of a model; without one, trees are scored as those of a parser."""
+    if model is not None:
+        return task_of(load_settings(Path(model)).data)
+    are_trees = any(file is not None and format_of(Path(file)) == "trees" for file in files)
+    return ParsingTask() if are_trees else TranslationTask()
 
 
 def _notes_on_script(translator: Translator, sources: Sequence[str]) -> Iterator[str]:
@@ -112,7 +127,7 @@ def _notes_on_script(translator: Translator, sources: Sequence[str]) -> Iterator
 def _translated(
     translator: Translator,
     sources: Sequence[str],
-    options: Options,
+    options: Options | None,
     *,
     progress: Callable[[int, int], None],
 ) -> list[str]:

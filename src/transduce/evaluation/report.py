@@ -34,7 +34,7 @@ BUCKETS: dict[LengthUnit, tuple[tuple[int, int | None], ...]] = {
 }
 """Sentence lengths, from and to."""
 
-LOWER_IS_BETTER = ("TER",)
+LOWER_IS_BETTER = ("TER", "left out")
 
 Texts = Sequence[str]
 

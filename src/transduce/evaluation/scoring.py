@@ -2,10 +2,11 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Literal
+from typing import Literal, Self
 
 import numpy as np
 
+from transduce.config.schema import DataConfig
 from transduce.errors import InputError, counted
 from transduce.evaluation.paired_bootstrap import resampled_scores
 from transduce.evaluation.paper_bleu import (
@@ -87,6 +88,10 @@ class Scoring:
     def __post_init__(self) -> None:
         if self.language:
             check_language(self.language)
+
+    def by_task(self, data: DataConfig) -> Self:
+        """Score also by the metric of a model's task."""
+        return replace(self, task=data.task, metric=data.metric)
 
     def __call__(
         self,

@@ -79,6 +79,10 @@ class Service:
         self.sources = sorted({pair.source for pair in self.pairs})
         self._translators = dict(translators)
 
+    def default_options(self, pair: LanguagePair) -> Options:
+        """Return how the model of a pair translates if nothing else is asked for."""
+        return self._translators[pair].default_options
+
     def targets(self, source: str) -> list[str]:
         """Return the languages that a source language can be translated to."""
         return [pair.target for pair in self.pairs if pair.source == source]

@@ -3,11 +3,11 @@
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import torch
 
-from transduce.config.schema import Tree
+from transduce.config.schema import DataConfig, Tree
 from transduce.errors import InputError, counted
 from transduce.search.constraint import Constraint
 from transduce.search.hypothesis import Hypothesis
@@ -77,6 +77,12 @@ class AdditiveMetric(Metric):
         found = self.scores(self.sums(hypotheses, references))
         return found[self.name], self.signature
 
+    def as_score(self, sums: Sequence[float]) -> MetricScore:
+        """Return the score of sums over lines."""
+        return MetricScore(
+            self.name, self.scores(sums)[self.name], self.signature, self.higher_is_better
+        )
+
 
 class Task(ABC):
     """How target text is written, read, scored and limited, and what the output may be.
@@ -93,9 +99,23 @@ class Task(ABC):
     hardly_usable: ClassVar[float | None] = None
     """A score of the metric that is no better than this means that the output cannot be used."""
 
+    has_own_scores: ClassVar[bool] = False
+    """Whether its metric, an `AdditiveMetric`, replaces BLEU, chrF and TER in evaluations."""
+
+    beam: ClassVar[int] = 4
+    """Hypotheses that a search keeps where nothing else is asked for."""
+
+    alpha: ClassVar[float] = 0.6
+    """Exponent of the length penalty where nothing else is asked for."""
+
     def settings(self) -> Tree:
         """Return the settings that suit the task, for those that the user leaves open."""
         return {}
+
+    def configured(self, data: DataConfig) -> Self:
+        """Return the task as the settings want it; most tasks have no settings of their own."""
+        del data
+        return self
 
     @property
     @abstractmethod
@@ -124,6 +144,18 @@ class Task(ABC):
     def from_target(self, text: str) -> str:
         """Return what the user reads for what the model wrote: the inverse of `to_target`."""
         return text
+
+    def to_source(self, text: str) -> str:
+        """Return the text that the model reads for a line of the user's."""
+        return text
+
+    def read_target(self, text: str, source: str) -> str:
+        """Return what the user reads for what the model wrote about a source.
+
+        A task whose output repeats parts of the source overrides this instead of `from_target`.
+        """
+        del source
+        return self.from_target(text)
 
     @property
     def target_form(self) -> str | None:

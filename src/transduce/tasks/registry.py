@@ -9,11 +9,13 @@ from functools import cache
 from importlib.metadata import entry_points
 from typing import Any
 
+from transduce.config.schema import DataConfig
 from transduce.errors import ConfigError, did_you_mean
 from transduce.tasks.base import Metric, Task
 from transduce.tasks.error_rates import CharacterErrorRate, ExactMatch, WordErrorRate
 from transduce.tasks.generic import AnswersTask, GenericTask
 from transduce.tasks.metrics import Bleu, ChrF
+from transduce.tasks.parsing.task import ParsingTask
 from transduce.tasks.pronunciation import PronunciationTask
 from transduce.tasks.rouge import Rouge
 from transduce.tasks.tokenization import choose_tokenization
@@ -21,13 +23,19 @@ from transduce.tasks.translation import TranslationTask
 
 ENTRY_POINTS = "transduce.tasks"
 _OWN: dict[str, type[Task]] = {
-    task.name: task for task in (TranslationTask, AnswersTask, GenericTask, PronunciationTask)
+    task.name: task
+    for task in (TranslationTask, AnswersTask, GenericTask, PronunciationTask, ParsingTask)
 }
 
 
 def task_names() -> list[str]:
     """Name all tasks, those of this package first."""
     return [*_OWN, *sorted(_installed().keys() - _OWN.keys())]
+
+
+def task_of(data: DataConfig) -> Task:
+    """Return the task of a run or a model, as its settings want it."""
+    return find_task(data.task).configured(data)
 
 
 def find_task(name: str) -> Task:

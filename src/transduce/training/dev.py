@@ -13,7 +13,7 @@ from transduce.data.prepare import Prepared
 from transduce.errors import InputError
 from transduce.models.base import Searchable, Seq2Seq, State
 from transduce.tasks.base import MetricScore, Task
-from transduce.tasks.registry import choose_metric, find_task
+from transduce.tasks.registry import choose_metric, task_of
 from transduce.text.tokenizer import Tokenizer
 from transduce.training.step.machine import Machine
 from transduce.translation.options import Options
@@ -131,7 +131,7 @@ def make_evaluate(
     scorer = DevScorer(
         prepared.tokenizer,
         pairs,
-        task=find_task(config.data.task),
+        task=task_of(config.data),
         device=machine.device,
         max_length=config.model.max_length,
         max_tokens=4 * config.training.batch_tokens,

@@ -10,6 +10,7 @@ from transduce.config.load import parse_override, read_recipe
 from transduce.config.presets import preset_named
 from transduce.config.renamed import with_current_names
 from transduce.config.schema import Tree, merge
+from transduce.data.corpus import format_of
 from transduce.errors import ConfigError
 
 FileName = str | PathLike[str]
@@ -60,6 +61,8 @@ def make_request(
         )
     named, recipe_gives = (None, {}) if path is None else read_recipe(path)
     files = {name: _names(value) for name, value in texts.items()}
+    for side in ("", "dev_"):
+        _take_trees_as_source(files, f"{side}src", f"{side}tgt")
     options: Tree = {"data": {name: names for name, names in files.items() if names}}
     if init is not None:
         options = merge(options, {"run": {"init": fspath(init)}})
@@ -77,6 +80,13 @@ def make_request(
         cache=None if cache is None else Path(cache),
         options=options,
     )
+
+
+def _take_trees_as_source(files: dict[str, list[str]], src: str, tgt: str) -> None:
+    """Move trees that are given as target alone to the source, since they have both sides."""
+    are_trees = all(format_of(Path(name)) == "trees" for name in files.get(tgt, ()))
+    if files.get(tgt) and not files.get(src) and are_trees:
+        files[src] = files.pop(tgt)
 
 
 def _where_to(given: Tree) -> str:

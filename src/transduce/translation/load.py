@@ -14,9 +14,10 @@ from transduce.models.folder import TOKENIZER, load_model, load_settings
 from transduce.models.model_files import settings_folder
 from transduce.search.ensemble import Ensemble
 from transduce.tasks.base import Task
-from transduce.tasks.registry import find_task
+from transduce.tasks.registry import task_of
 from transduce.translation.ctranslate2_engine import CTranslate2Engine
 from transduce.translation.inference import Precision, prepare_for_inference
+from transduce.translation.options import Options
 from transduce.translation.translator import Translator
 
 Folder = str | PathLike[str]
@@ -66,12 +67,18 @@ def load(
     return Translator(
         models[0] if len(models) == 1 else Ensemble(models),
         loaded[0].tokenizer,
-        task=find_task(loaded[0].config.data.task),
+        task=task_of(loaded[0].config.data),
         device=chosen,
         max_positions=min((length for length in lengths if length is not None), default=None),
         by_sentence=all(one.config.data.lines == "sentences" for one in loaded),
         read_from=[one.files.paths for one in loaded if one.files is not None],
     )
+
+
+def default_options(folder: Folder) -> Options:
+    """Return how a model translates if nothing else is asked for: as its task wants it."""
+    task = task_of(load_settings(Path(folder)).data)
+    return Options(beam=task.beam, alpha=task.alpha)
 
 
 def _chosen_engine(
@@ -93,7 +100,7 @@ def _chosen_engine(
     if len(folders) > 1 or device.type != "cpu" or not is_installed():
         return "torch"
     config = load_settings(folders[0])
-    is_constrained = type(find_task(config.data.task)).constraint is not Task.constraint
+    is_constrained = type(task_of(config.data)).constraint is not Task.constraint
     return "torch" if is_constrained or refusal(config.model) else "ctranslate2"
 
 
@@ -103,7 +110,7 @@ def _load_ctranslate2(
     if len(folders) > 1:
         raise InputError("CTranslate2 loads one model only: use the engine torch for an ensemble")
     config = load_settings(folders[0])
-    task = find_task(config.data.task)
+    task = task_of(config.data)
     engine = CTranslate2Engine.load(folders[0], device=device, precision=precision, task=task)
     return Translator(
         engine,

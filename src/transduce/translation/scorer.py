@@ -16,7 +16,7 @@ from transduce.errors import InputError, counted
 from transduce.hardware.devices import choose_device, on_device
 from transduce.models.folder import LoadedModel, load_model
 from transduce.search.forced import forced_scores
-from transduce.tasks.registry import find_task
+from transduce.tasks.registry import task_of
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID
 from transduce.text.spelling import readable_tokens
 from transduce.translation.batches import batches_by_length
@@ -101,7 +101,7 @@ class Scorer:
     def __init__(self, loaded: LoadedModel, *, max_tokens: int = 4096) -> None:
         """Compute at most `max_tokens` padded tokens of either side at once, or one pair."""
         self._loaded = loaded
-        self._task = find_task(loaded.config.data.task)
+        self._task = task_of(loaded.config.data)
         self._are_bytes = loaded.tokenizer.is_byte_level
         self._device = next(loaded.model.parameters()).device
         self._max_tokens = max(1, min(max_tokens, MAX_LOGITS // loaded.config.model.vocab_size))
@@ -122,7 +122,9 @@ class Scorer:
         while window := list(islice(stream, WINDOW_PAIRS)):
             tokenizer = self._loaded.tokenizer
             sources = _ended(
-                tokenizer.encode_batch([" ".join(pair.src.split()) for pair in window])
+                tokenizer.encode_batch(
+                    [self._task.to_source(" ".join(pair.src.split())) for pair in window]
+                )
             )
             written = [self._task.to_target(pair.tgt) for pair in window]
             targets = _ended(tokenizer.encode_targets(written))

@@ -41,7 +41,7 @@ from transduce.translation.lines import (
     numbered,
     windows,
 )
-from transduce.translation.options import DEFAULT_OPTIONS, Alternative, Options, Translation
+from transduce.translation.options import Alternative, Options, Translation
 from transduce.translation.torch_engine import TorchEngine
 
 WINDOWS_UNTIL_RELEASE = 16
@@ -94,10 +94,15 @@ class Translator:
         """What it searches with: torch or ctranslate2."""
         return self._engine.name
 
+    @property
+    def default_options(self) -> Options:
+        """How it translates if no options are given: with the beam and the alpha of its task."""
+        return Options(beam=self._task.beam, alpha=self._task.alpha)
+
     def translate(
         self,
         texts: Sequence[str],
-        options: Options = DEFAULT_OPTIONS,
+        options: Options | None = None,
         *,
         prefixes: Sequence[str] | None = None,
     ) -> list[Translation]:
@@ -110,7 +115,7 @@ class Translator:
     def stream(
         self,
         lines: Iterable[str],
-        options: Options = DEFAULT_OPTIONS,
+        options: Options | None = None,
         *,
         prefixes: Iterable[str] | None = None,
         window: int | None = None,
@@ -124,6 +129,7 @@ class Translator:
         """
         if isinstance(lines, str) or isinstance(prefixes, str):
             raise InputError("got one text instead of several: put it into a list")
+        options = options or self.default_options
         if options.attention:
             self._engine.attention_model()  # raises if there is no attention to show
         most = self._most_lines(window)
@@ -177,7 +183,14 @@ class Translator:
             [s for line in encoded for s in line.sentences], options
         )
         every_id = (hypothesis.ids for one in found for hypothesis in one.hypotheses)
-        texts = map(self._task.from_target, self._tokenizer.decode_batch(every_id))
+        sources = (
+            sentence.text
+            for one, sentence in zip(
+                found, chain(*(line.sentences for line in encoded)), strict=True
+            )
+            for _ in one.hypotheses
+        )
+        texts = map(self._task.read_target, self._tokenizer.decode_batch(every_id), sources)
         results = ((one, [next(texts) for _ in one.hypotheses]) for one in found)
         joined = []
         for line in encoded:
@@ -206,7 +219,7 @@ class Translator:
 
     def _encoded(self, lines: list[InputLine], *, by_sentence: bool) -> list["_EncodedLine"]:
         """Encode lines in pieces that the model can read; a blank line has none."""
-        texts = [" ".join(line.source.split()) for line in lines]
+        texts = [self._task.to_source(" ".join(line.source.split())) for line in lines]
         given = [self._task.to_target(line.prefix.rstrip()) for line in lines]
         prefixes = self._tokenizer.encode_targets(given) if any(given) else [[] for _ in given]
         split = [split_sentences(text) if by_sentence else [text] if text else [] for text in texts]

@@ -21,12 +21,13 @@ SHOWN = 3
 
 def generate_task(
     task: Annotated[
-        Literal["copy", "reverse", "sort", "addition", "stories", "questions"],
+        Literal["copy", "reverse", "sort", "addition", "stories", "questions", "trees"],
         typer.Argument(
             metavar="TASK",
             help="copy, reverse or sort: symbols a to j. addition: two numbers, least "
             "significant digit first. stories: people who walk about with things, and a question "
-            "where somebody or something is. questions: statements, and whether it is so.",
+            "where somebody or something is. questions: statements, and whether it is so. trees: "
+            "sentences with their trees, as .mrg files for --task parsing.",
             show_default=False,
         ),
     ],
@@ -36,8 +37,9 @@ def generate_task(
         str | None,
         typer.Option(
             metavar="FROM-TO",
-            help="Symbols of a line, digits of the longer number, or sentences of a story; if not "
-            "given, 1-8, 1-3 and 2-10. A test beyond them shows what a model has really learnt.",
+            help="Symbols of a line, digits of the longer number, sentences of a story, or at most "
+            "so many words of a tree; if not given, 1-8, 1-3, 2-10 and 3-20. A test "
+            "beyond them shows what a model has really learnt.",
             show_default=False,
         ),
     ] = None,
@@ -56,7 +58,7 @@ def generate_task(
     ] = None,
     seed: Annotated[int, typer.Option(min=0, help="Other seeds give other lines.")] = 1,
 ) -> None:
-    """Write a task with one right answer: train, dev and test, as .src and .tgt.
+    """Write a task with one right answer: train, dev and test, as .src and .tgt, or as .mrg.
 
     Words are separated by spaces, so train with data.subwords=whitespace, as the presets neural_gpu
     and memory_network do; questions are plain sentences. No line of a split is in another,
@@ -85,11 +87,13 @@ def _range(text: str) -> tuple[int, int]:
 
 
 def _write(folder: Path, task: "GeneratedTask", parts: "Mapping[str, Sequence[Pair]]") -> None:
-    write_sides(folder, parts, ("src", "tgt"))
+    is_trees = task.name == "trees"
+    write_sides(folder, parts, ("", "mrg") if is_trees else ("src", "tgt"))
     has_lengths = task.name != "questions"
     lengths = f", lengths {task.shortest} to {task.longest}" if has_lengths else ""
     typer.echo(f"{task.name}{lengths}, such as")
     for pair in parts["test"][:SHOWN]:
         typer.echo(f"  {pair.src}\n  {pair.tgt}")
-    sizes = ", ".join(f"{name}.src and .tgt ({len(pairs):,})" for name, pairs in parts.items())
+    ending = ".mrg" if is_trees else ".src and .tgt"
+    sizes = ", ".join(f"{name}{ending} ({len(pairs):,})" for name, pairs in parts.items())
     typer.echo(f"in {folder}: {sizes}")

@@ -15,7 +15,8 @@ def write_sides(
 ) -> None:
     """Write both sides of each part, such as train.en and train.de.
 
-    A file that is there already stays as it is; if it holds anything else, nothing is written.
+    A side without an ending is not written. A file that is there already stays as it is; if it
+    holds anything else, nothing is written.
     """
     from transduce.cli.terminal.text_output import text_output
     from transduce.files.errors import reporting_write_errors
@@ -24,6 +25,7 @@ def write_sides(
         folder / f"{name}.{ending}": [pair[side] for pair in pairs]
         for name, pairs in parts.items()
         for side, ending in enumerate(endings)
+        if ending
     }
     check_folder(folder)
     kept = {path for path in texts if path.exists()}

@@ -50,10 +50,20 @@ EngineOption = Annotated[
     ),
 ]
 BeamOption = Annotated[
-    int, typer.Option(help="Hypotheses kept per sentence (§6.1); 1 is greedy search.")
+    int | None,
+    typer.Option(
+        help="Hypotheses kept per sentence; 1 is greedy search. By default 4 (§6.1), for parsing "
+        "21 (§6.3).",
+        show_default=False,
+    ),
 ]
 AlphaOption = Annotated[
-    float, typer.Option(help="Exponent of the length penalty (§6.1); 0 for none.")
+    float | None,
+    typer.Option(
+        help="Exponent of the length penalty; 0 for none. By default 0.6 (§6.1), for parsing 0.3 "
+        "(§6.3).",
+        show_default=False,
+    ),
 ]
 FieldsOption = Annotated[
     str,

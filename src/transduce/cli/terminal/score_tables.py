@@ -79,7 +79,7 @@ def _systems_table(result: "Evaluation") -> Table:
 
 
 def _lengths_table(result: "Evaluation") -> Table:
-    table = _table(_measured(result), "sentences", "BLEU")
+    table = _table(_measured(result), "sentences", _name_of_buckets(result))
     for bucket in result.buckets:
         score = "" if bucket.bleu is None else f"{bucket.bleu.score:.2f}"
         table.add_row(_range(bucket), f"{bucket.sentences:,}", score)
@@ -89,7 +89,7 @@ def _lengths_table(result: "Evaluation") -> Table:
 def _systems_by_length(result: "Evaluation") -> Table:
     table = _table(_measured(result), *map(_range, result.buckets))
     table.add_row("sentences", *(f"{bucket.sentences:,}" for bucket in result.buckets))
-    table.add_row("BLEU")
+    table.add_row(_name_of_buckets(result))
     for system in result.systems:
         scores = ("" if b.bleu is None else f"{b.bleu.score:.2f}" for b in system.buckets)
         table.add_row(f"  {system.system}", *scores)
@@ -103,17 +103,14 @@ def _footnotes(result: "Evaluation") -> Iterator[str]:
         yield f"95 %: mean ± half the width of the confidence interval, of {RESAMPLES:,} resamples"
     if result.baseline:
         yield f"p: of a paired bootstrap test with {RESAMPLES:,} resamples; –: no difference"
-    lower = [score.name for score in result.report.scores if score.name in LOWER_IS_BETTER]
-    if result.metric and not result.metric.higher_is_better:
-        lower += [result.metric.name, *result.metric_parts]
-    yield f"higher is better{', except for ' * bool(lower)}{', '.join(lower)}"
+    yield _direction(result)
     if result.no_ter:
         yield f"TER: not computed: {result.no_ter}"
     if result.no_metric:
         yield result.no_metric
-    if result.paper is None:
+    if result.paper is None and result.no_paper:
         yield f"{PAPER_BLEU}: not computed: {result.no_paper}"
-    else:
+    elif result.paper is not None:
         yield f"{PAPER_BLEU}: {CONVENTION}"
     yield ""
     if result.metric:
@@ -121,9 +118,22 @@ def _footnotes(result: "Evaluation") -> Iterator[str]:
     for score in result.report.scores:
         yield f"{score.name} {score.signature}"
     by_length = next(bucket.bleu for bucket in result.buckets if bucket.bleu)
-    yield f"BLEU by length {by_length.signature}"
+    yield f"{by_length.name} by length {by_length.signature}"
     if result.paper:
         yield f"{PAPER_BLEU} {result.paper.signature}"
+
+
+def _direction(result: "Evaluation") -> str:
+    """Say which scores are better if they are lower."""
+    names = {score.name for score in result.report.scores}
+    errors = [name for name in LOWER_IS_BETTER if name in names]
+    if result.metric and not result.metric.higher_is_better:
+        errors += [result.metric.name, *result.metric_parts]
+    return f"higher is better, except for {', '.join(errors)}" if errors else "higher is better"
+
+
+def _name_of_buckets(result: "Evaluation") -> str:
+    return next(bucket.bleu.name for bucket in result.buckets if bucket.bleu)
 
 
 def _size(result: "Evaluation") -> str:

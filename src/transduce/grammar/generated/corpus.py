@@ -17,8 +17,9 @@ from transduce.grammar.generated.sequences import (
     draw_sorting,
 )
 from transduce.grammar.generated.stories import draw_one_fact, draw_two_facts
+from transduce.grammar.generated.trees import draw_tree
 
-TaskName = Literal["copy", "reverse", "sort", "addition", "stories", "questions"]
+TaskName = Literal["copy", "reverse", "sort", "addition", "stories", "questions", "trees"]
 TASKS: tuple[TaskName, ...] = get_args(TaskName)
 LENGTHS: dict[TaskName, tuple[int, int]] = {
     "copy": (1, 8),
@@ -27,8 +28,9 @@ LENGTHS: dict[TaskName, tuple[int, int]] = {
     "addition": (1, 3),
     "stories": (2, 10),
     "questions": (1, 1),  # which are as long as they come
+    "trees": (3, 20),
 }
-"""How long the lines of a task are, unless it is said: symbols, digits, or sentences."""
+"""How long the lines of a task are, unless it is said: symbols, digits, sentences or words."""
 
 ENOUGH_DRAWS = 20
 """There are no new lines left if this many in a row, for each one wanted, were drawn before."""
@@ -48,6 +50,7 @@ class GeneratedTask:
 
     def __post_init__(self) -> None:
         least = 2 if self.name == "stories" and self.facts == 2 else 1
+        least = 3 if self.name == "trees" else least
         if self.shortest > self.longest:
             raise InputError(
                 f"lengths from {self.shortest} to {self.longest}: the first is the shortest, as in "
@@ -73,6 +76,8 @@ class GeneratedTask:
                 return draw_sorting
             case "questions":
                 return draw_question
+            case "trees":
+                return draw_tree
             case "addition":
                 return partial(draw_addition, base=self.base)
             case "stories":

@@ -1,6 +1,7 @@
 """Our own API: n-best lists with scores, word alignments, attention, streams of lines."""
 
 from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
 
@@ -20,7 +21,6 @@ from transduce.serving.service import Service, TranslatedDocument, finite
 from transduce.translation.options import Options, Translation
 
 MAX_BEAM = 16
-DEFAULT_BEAM = Options().beam
 Code = Annotated[str, Field(max_length=32)]
 FORM_TYPES = ("application/x-www-form-urlencoded", "multipart/form-data")
 
@@ -45,19 +45,20 @@ class _TranslationRequest(BaseModel):
         default=None,
         ge=1,
         le=MAX_BEAM,
-        description="Beam size; if not given, 4, or n_best if that is more.",
+        description="Beam size; if not given, 4 (for parsing 21), or n_best if that is more.",
     )
     alignment: bool = Field(default=False, description="Return word alignments.")
     attention: bool = Field(
         default=False, description="Return the attention weights of all layers and heads."
     )
 
-    def options(self) -> Options:
-        """Return the translator's options."""
-        beam = max(DEFAULT_BEAM, self.n_best) if self.beam is None else self.beam
+    def options(self, default: Options) -> Options:
+        """Return the translator's options: its own, with what is asked for."""
+        beam = max(default.beam, self.n_best) if self.beam is None else self.beam
         if self.n_best > beam:
             raise Refused(422, f"n_best={self.n_best} of beam={beam}: use a wider beam")
-        return Options(beam, n_best=self.n_best, attention=self.attention or self.alignment)
+        with_attention = self.attention or self.alignment
+        return replace(default, beam=beam, n_best=self.n_best, attention=with_attention)
 
 
 class TranslateRequest(_TranslationRequest):
@@ -271,7 +272,8 @@ _STREAMED: dict[int | str, dict[str, Any]] = {
 async def _translate(service: Service, body: TranslateRequest) -> Response:
     pair = service.pair(body.source, body.target)
     texts = [body.text] if isinstance(body.text, str) else body.text
-    found = await service.translate(pair, texts, body.options())
+    options = body.options(service.default_options(pair))
+    found = await service.translate(pair, texts, options)
 
     def written() -> bytes:
         translations = [_translated_text(one, body) for one in found]
@@ -285,7 +287,8 @@ async def _translate(service: Service, body: TranslateRequest) -> Response:
 
 async def _stream(service: Service, body: StreamRequest) -> StreamingResponse:
     pair = service.pair(body.source, body.target)
-    parts = service.stream(pair, body.text, body.options())
+    options = body.options(service.default_options(pair))
+    parts = service.stream(pair, body.text, options)
     first = await anext(parts)  # a refusal comes before the response begins
     blank_rows: dict[str, bytes] = {}
 

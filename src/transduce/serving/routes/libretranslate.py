@@ -1,5 +1,6 @@
 """LibreTranslate's API, so that its clients work unchanged: JSON or forms in, JSON out."""
 
+from dataclasses import replace
 from typing import Annotated, Any, TypeVar
 
 from fastapi import APIRouter, Request
@@ -12,7 +13,6 @@ from transduce.serving.keys import Keys
 from transduce.serving.languages import name_of
 from transduce.serving.refusal import Refused, validation_message
 from transduce.serving.routes.api import (
-    DEFAULT_BEAM,
     MAX_BEAM,
     Code,
     bearer_of,
@@ -21,7 +21,6 @@ from transduce.serving.routes.api import (
     refusals,
 )
 from transduce.serving.service import Service
-from transduce.translation.options import Options
 
 Body = TypeVar("Body", bound=BaseModel)
 
@@ -158,7 +157,8 @@ async def _translate(service: Service, body: LibreTranslateRequest) -> LibreTran
         raise Refused(400, f"format {body.format[:20]!r}: this server translates only text")
     pair = service.pair(body.source, body.target)
     more = body.alternatives
-    options = Options(max(DEFAULT_BEAM, more + 1), n_best=more + 1)
+    default = service.default_options(pair)
+    options = replace(default, beam=max(default.beam, more + 1), n_best=more + 1)
     is_one = isinstance(body.q, str)
     texts = [body.q] if isinstance(body.q, str) else body.q
     found = [one.texts for one in await service.translate(pair, texts, options)]

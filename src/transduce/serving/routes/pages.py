@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from dataclasses import replace
 from html import escape
 from importlib.resources import files
 from string import Template
@@ -15,7 +16,8 @@ from transduce.serving.keys import Keys
 from transduce.serving.refusal import POLICY, Refused
 from transduce.serving.routes.api import Code, check_key
 from transduce.serving.service import Service
-from transduce.translation.options import Options
+from transduce.trees.brackets import TreeError, parse_brackets
+from transduce.trees.svg import tree_svg
 
 ASSETS = {
     "/": ("index.html", "text/html"),
@@ -25,6 +27,8 @@ ASSETS = {
     "/web/docs.js": ("docs.js", "text/javascript"),
     "/web/icon.svg": ("icon.svg", "image/svg+xml"),
 }
+MAX_TREE_CHARS = 20_000
+"""Of a tree to draw."""
 _SAME_ORIGIN_FRAME = {"X-Frame-Options": "SAMEORIGIN"}
 
 
@@ -46,9 +50,8 @@ def make_pages(service: Service, keys: Keys) -> APIRouter:
             check_key(keys, api_key)
             pair = service.pair(source, target)
             line = " ".join(text.split())
-            [[shown]] = [
-                one.lines for one in await service.translate(pair, [line], Options(attention=True))
-            ]
+            options = replace(service.default_options(pair), attention=True)
+            [[shown]] = [one.lines for one in await service.translate(pair, [line], options)]
             if not shown.attention:
                 raise Refused(400, "the text is empty: there is no attention to show")
         except Refused as refused:
@@ -59,6 +62,17 @@ def make_pages(service: Service, keys: Keys) -> APIRouter:
         # The page has its own policy, which allows its script by digest.
         policy = "base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
         return HTMLResponse(page, headers=_SAME_ORIGIN_FRAME | {"Content-Security-Policy": policy})
+
+    @router.post("/tree")
+    async def tree(text: Annotated[str, Form(max_length=MAX_TREE_CHARS)]) -> Response:
+        """Return the picture of a tree in brackets, for a frame on our own page."""
+        try:
+            picture = await asyncio.to_thread(lambda: tree_svg(parse_brackets(text)))
+        except TreeError as fault:
+            return _error_page(Refused(400, f"no tree to show: {fault}"))
+        policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'"
+        headers = _SAME_ORIGIN_FRAME | {"Content-Security-Policy": policy}
+        return Response(picture, media_type="image/svg+xml", headers=headers)
 
     return router
 

@@ -179,6 +179,7 @@ function showLine() {
   byId("alternatives").replaceChildren(...(line?.alternatives ?? []).map(makeAlternative));
   byId("note").textContent = line?.note ?? "";
   byId("note").hidden = !line?.note;
+  byId("draw").hidden = !line?.text.startsWith("(TOP ");
   byId("look").disabled = (line?.source.length ?? 0) > (server?.max_attention_characters ?? 0);
 }
 
@@ -193,14 +194,18 @@ function makeAlternative({ text: said, score }) {
   return item;
 }
 
-function look() {
-  const fields = {
-    text: chosenLine().source, source: asked.source, target: asked.target, api_key: byId("key").value.trim(),
-  };
-  byId("ask").replaceChildren(...Object.entries(fields).map(([name, value]) =>
+/** Post fields to the frame of the dialog, which shows the answer. */
+function showInFrame(form, fields) {
+  form.replaceChildren(...Object.entries(fields).map(([name, value]) =>
     Object.assign(document.createElement("textarea"), { name, value })));
   byId("attention").showModal();
-  byId("ask").submit();
+  form.submit();
+}
+
+function look() {
+  showInFrame(byId("ask"), {
+    text: chosenLine().source, source: asked.source, target: asked.target, api_key: byId("key").value.trim(),
+  });
 }
 
 // Start
@@ -248,6 +253,7 @@ byId("copy").addEventListener("click", async () => {
   status.textContent = "Copied.";
 });
 byId("look").addEventListener("click", look);
+byId("draw").addEventListener("click", () => showInFrame(byId("ask-tree"), { text: chosenLine().text }));
 byId("close").addEventListener("click", () => byId("attention").close());
 byId("attention").addEventListener("close", () => { byId("frame").contentWindow.location.replace("about:blank"); });
 count();

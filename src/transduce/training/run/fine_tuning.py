@@ -35,6 +35,8 @@ def settings_from(folder: str, given: Tree) -> Tree:
         "model": model.model_dump(exclude_unset=True),
         "data": {
             "task": settings.data.task,
+            "tree_order": settings.data.tree_order,
+            "tree_tags": settings.data.tree_tags,
             "tokenizer": str(files.folder / TOKENIZER),
             "shared_vocabulary": settings.data.shared_vocabulary,
         },

@@ -12,7 +12,7 @@ from transduce.data.prepare import Prepared
 from transduce.errors import counted
 from transduce.models.folder import WEIGHTS, save_weights
 from transduce.tasks.base import MetricScore, Task
-from transduce.tasks.registry import find_task
+from transduce.tasks.registry import task_of
 from transduce.training.distributed import Processes
 from transduce.training.run.average import averaged
 from transduce.training.run.card import CandidateWeights, Result, card
@@ -68,7 +68,7 @@ def finish(setup: Setup, folder: RunFolder, prepared: Prepared, reason: str) -> 
     assert newest is not None, "a run that has ended has a checkpoint"
     with setup.status("writing the model"):
         save_weights(folder.path / WEIGHTS, best.weights, metadata={})
-    task = find_task(setup.config.data.task)
+    task = task_of(setup.config.data)
     is_own = setup.config.data.metric is None  # the task knows what its own metric means
     if (
         is_own

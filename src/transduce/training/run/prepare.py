@@ -6,13 +6,13 @@ from pathlib import Path
 
 import numpy as np
 
-from transduce.config.schema import Config, Tree, merge
+from transduce.config.schema import Config, DataConfig, Tree, merge
 from transduce.data.encoding import TargetForm
 from transduce.data.prepare import Phase, Prepared, find_corpora, prepare
 from transduce.data.store import Store
 from transduce.errors import ConfigError
 from transduce.models.folder import TOKENIZER
-from transduce.tasks.registry import find_task
+from transduce.tasks.registry import find_task, task_of
 from transduce.text.tokenizer import Tokenizer
 from transduce.training.distributed import ProcessRank
 from transduce.training.plan.defaults import (
@@ -60,7 +60,7 @@ def prepare_run(
     data = config.data
     if settled is not None and (folder.path / TOKENIZER).exists():
         data = data.model_copy(update={"tokenizer": str(folder.path / TOKENIZER)})
-    target_form = _target_form(data.task)
+    target_form = _target_form(data)
     corpora = find_corpora(data, cache, seed=folder.split_seed(settled), phase=phase)
     shape = Plan({})
     if settled is None and is_open:
@@ -142,9 +142,9 @@ def _conditions(machine: Machine, rank: ProcessRank, phase: Phase) -> Conditions
     )
 
 
-def _target_form(task_name: str) -> TargetForm | None:
+def _target_form(data: DataConfig) -> TargetForm | None:
     """Return how the task has target text written; None: as it is in the files."""
-    task = find_task(task_name)
+    task = task_of(data)
     return None if task.target_form is None else TargetForm(task.target_form, task.to_target)
 
 

@@ -1,0 +1,1 @@
+"""Constituency trees: brackets in and out, cleaning, linearisation, EVALB's score, a drawing."""

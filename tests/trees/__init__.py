@@ -1,0 +1,1 @@
+"""Trees: brackets, cleaning, linearisation, scores, drawings."""
