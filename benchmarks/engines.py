@@ -118,7 +118,7 @@ def compare_forced(folder: Path, pairs: list[Pair], claim: Claims) -> None:
     engine = CTranslate2Engine.load(folder, device=device, precision="float32", task=task)
     tokenizer = loaded.tokenizer
     sources = [
-        tokenizer.tokens([*ids, EOS_ID])
+        tokenizer.source.tokens([*ids, EOS_ID])
         for ids in tokenizer.encode_batch([" ".join(pair.src.split()) for pair in pairs])
     ]
     targets = [tokenizer.tokens(ids) for ids in tokenizer.encode_targets([p.tgt for p in pairs])]

@@ -55,6 +55,7 @@ def config(**changes: dict[str, Any]) -> Config:
             }
             | changes.get("training", {}),
             "run": {"checkpoint_steps": 10} | changes.get("run", {}),
+            "data": changes.get("data", {}),
         }
     )
 

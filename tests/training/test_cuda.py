@@ -83,6 +83,15 @@ def test_unusual_models_are_recorded_too(unusual: dict[str, Any]) -> None:
     assert on_gpu == pytest.approx(on_cpu, rel=1e-3)
 
 
+def test_a_source_embedding_of_its_own_is_recorded_too() -> None:
+    separate: dict[str, Any] = {
+        "model": {"src_vocab_size": 1_000},
+        "data": {"shared_vocabulary": False},
+    }
+    on_gpu, on_cpu = (losses(Machine(device), packed=True, **separate) for device in (CUDA, CPU))
+    assert on_gpu == pytest.approx(on_cpu, rel=1e-3)
+
+
 def test_dropout_depends_only_on_the_number_of_the_step_even_when_replayed() -> None:
     settings = config(model={"p_drop": 0.5, "p_drop_ff": 0.2}, training={"batch_tokens": 200})
     machine = Machine(CUDA, torch.bfloat16)
