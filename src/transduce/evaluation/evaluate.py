@@ -82,14 +82,7 @@ def evaluate(
     texts = _read_texts(src, _listed(ref), test_set, pair, fields=fields)
     task = _task_of(model, [src, *_listed(ref)])
     language = lang or (pair.partition("-")[2] if pair else _language_of(model))
-    scoring = Scoring(
-        choose_tokenization(
-            [line for lines in texts.references for line in lines],
-            language=language,
-            tokenizer=tokenize,
-        ),
-        language,
-    )
+    scoring = _scoring(texts, language, tokenize)
     systems = [(name, _side(file, "tgt", fields, like=texts)) for name, file in named.items()]
     baseline = None
     if against is not None:
@@ -162,6 +155,13 @@ def _read_texts(
     others = [_side(ref, "tgt", fields, like=first) for ref in refs[1:]]
     sources = None if src is None else _side(src, "src", fields, like=first)
     return ComparedTexts(sources, [*first.references, *others])
+
+
+def _scoring(texts: ComparedTexts, language: str | None, tokenizer: str | None) -> Scoring:
+    references = [line for lines in texts.references for line in lines]
+    return Scoring(
+        choose_tokenization(references, language=language, tokenizer=tokenizer), language
+    )
 
 
 def _public_texts(test_set: str, pair: str | None) -> ComparedTexts:
