@@ -25,12 +25,12 @@ from typing import Any
 
 from transduce.data.corpus import read_side
 from transduce.trees.brackets import parse_brackets, to_brackets
-from transduce.trees.evalb import Parameters, SentenceCounts, compare
+from transduce.trees.evalb import Parameters, SentenceCounts, Status, compare
 from transduce.trees.tree import TOP, Tree
 
 LABELS = ("S", "NP", "VP", "PP", "ADVP", "PRT", "ADJP", "SBAR")
 TAGS = ("NN", "VB", "DT", ",", ".", ":", "``", "''", "-LRB-", "IN")
-STATUSES = ("scored", "error", "skipped")
+STATUSES: tuple[Status, ...] = ("scored", "error", "skipped")
 NOTHING = Parameters("none", frozenset())
 MAX_CHARS, MAX_WORDS, MAX_BRACKETS, MAX_WORD_CHARS = 4_900, 190, 190, 90
 """What fits into EVALB's arrays."""
@@ -73,7 +73,8 @@ def differing_from_evalb(pairs: Sequence[TreePair], folder: Path) -> Iterator[bo
         files = [Path(made, name) for name in ("gold", "test")]
         for side, path in enumerate(files):
             path.write_text("".join(f"{to_brackets(pair[side])}\n" for pair in pairs))
-        command = [folder / "evalb", "-p", folder / "COLLINS.prm", "-e", str(10**8), *files]
+        options: list[str | Path] = ["-p", folder / "COLLINS.prm", "-e", str(10**8)]
+        command = [folder / "evalb", *options, *files]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
     rows = [found.groups() for line in done.stdout.splitlines() if (found := ROW.match(line))]
     for row, (gold, test) in zip(rows, pairs, strict=True):

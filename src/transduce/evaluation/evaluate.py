@@ -75,14 +75,8 @@ def evaluate(
     texts = _read_texts(src, _listed(ref), test_set, pair, fields=fields)
     task = _task_of(model, [src, *_listed(ref)])
     language = lang or (pair.partition("-")[2] if pair else _language_of(model))
-    scoring = Scoring(
-        choose_tokenization(
-            [line for lines in texts.references for line in lines],
-            language=language,
-            tokenizer=tokenize,
-        ),
-        language,
-    )
+    lines = [line for reference in texts.references for line in reference]
+    scoring = Scoring(choose_tokenization(lines, language=language, tokenizer=tokenize), language)
     systems = [(name, _side(file, "tgt", fields, like=texts)) for name, file in named.items()]
     baseline = None
     if against is not None:
@@ -103,7 +97,10 @@ def evaluate(
 def _task_of(model: FileName | None, files: Sequence[FileName | None]) -> Task:
     """Return the task of a model; without one, trees are scored as those of a parser."""
     if model is not None:
-        return task_of(load_settings(Path(model)).data)
+        try:
+            return task_of(load_settings(Path(model)).data)
+        except TransduceError:  # loading the model says what is wrong
+            return TranslationTask()
     are_trees = any(file is not None and format_of(Path(file)) == "trees" for file in files)
     return ParsingTask() if are_trees else TranslationTask()
 
