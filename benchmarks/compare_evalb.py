@@ -73,8 +73,8 @@ def differing_from_evalb(pairs: Sequence[TreePair], folder: Path) -> Iterator[bo
         files = [Path(made, name) for name in ("gold", "test")]
         for side, path in enumerate(files):
             path.write_text("".join(f"{to_brackets(pair[side])}\n" for pair in pairs))
-        command: list[str | Path] = [folder / "evalb", "-p", folder / "COLLINS.prm"]
-        command += ["-e", str(10**8), *files]
+        options: list[str | Path] = ["-p", folder / "COLLINS.prm", "-e", str(10**8)]
+        command = [folder / "evalb", *options, *files]
         done = subprocess.run(command, capture_output=True, text=True, check=True)
     rows = [found.groups() for line in done.stdout.splitlines() if (found := ROW.match(line))]
     for row, (gold, test) in zip(rows, pairs, strict=True):

@@ -103,7 +103,10 @@ def evaluate(
 def _task_of(model: FileName | None, files: Sequence[FileName | None]) -> Task:
     """Return the task of a model; without one, trees are scored as those of a parser."""
     if model is not None:
-        return task_of(load_settings(Path(model)).data)
+        try:
+            return task_of(load_settings(Path(model)).data)
+        except TransduceError:  # loading the model says what is wrong
+            return TranslationTask()
     are_trees = any(file is not None and format_of(Path(file)) == "trees" for file in files)
     return ParsingTask() if are_trees else TranslationTask()
 
