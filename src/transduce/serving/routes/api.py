@@ -1,6 +1,6 @@
 """Our own API: n-best lists with scores, word alignments, attention, streams of lines."""
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from functools import partial
 from typing import Annotated, Any
 
@@ -8,7 +8,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response, StreamingResponse
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from transduce.analysis.alignment import align
 from transduce.analysis.attention_page import packed_attention
@@ -16,7 +16,9 @@ from transduce.serving.http.json_bodies import parse_json
 from transduce.serving.keys import Keys
 from transduce.serving.languages import name_of
 from transduce.serving.refusal import Refused
+from transduce.serving.routes.requested_wording import RequestedWording
 from transduce.serving.service import Service, TranslatedDocument, finite
+from transduce.text.phrases.glossary import Glossary
 from transduce.translation.options import Options, Translation
 
 MAX_BEAM = 16
@@ -31,9 +33,7 @@ class ErrorResponse(BaseModel):
     error: str = Field(description="What is wrong, and what to do.")
 
 
-class _TranslationRequest(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
+class _TranslationRequest(RequestedWording):
     source: Code = Field(
         default="auto", description="Language of the text; auto: the only possible one."
     )
@@ -52,12 +52,17 @@ class _TranslationRequest(BaseModel):
         default=False, description="Return the attention weights of all layers and heads."
     )
 
-    def options(self) -> Options:
+    def options(self, glossaries: Mapping[str, Glossary]) -> Options:
         """Return the translator's options."""
         beam = max(DEFAULT_BEAM, self.n_best) if self.beam is None else self.beam
         if self.n_best > beam:
             raise Refused(422, f"n_best={self.n_best} of beam={beam}: use a wider beam")
-        return Options(beam, n_best=self.n_best, attention=self.attention or self.alignment)
+        return Options(
+            beam,
+            n_best=self.n_best,
+            attention=self.attention or self.alignment,
+            wording=self.wording(glossaries),
+        )
 
 
 class TranslateRequest(_TranslationRequest):
@@ -149,6 +154,7 @@ class ServerDescription(BaseModel):
     needs_key: bool
     max_characters: int
     max_attention_characters: int
+    glossaries: list[str] = Field(description="Names of the glossaries that a request may ask for.")
 
 
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -271,7 +277,7 @@ _STREAMED: dict[int | str, dict[str, Any]] = {
 async def _translate(service: Service, body: TranslateRequest) -> Response:
     pair = service.pair(body.source, body.target)
     texts = [body.text] if isinstance(body.text, str) else body.text
-    found = await service.translate(pair, texts, body.options())
+    found = await service.translate(pair, texts, body.options(service.glossaries))
 
     def written() -> bytes:
         translations = [_translated_text(one, body) for one in found]
@@ -285,7 +291,7 @@ async def _translate(service: Service, body: TranslateRequest) -> Response:
 
 async def _stream(service: Service, body: StreamRequest) -> StreamingResponse:
     pair = service.pair(body.source, body.target)
-    parts = service.stream(pair, body.text, body.options())
+    parts = service.stream(pair, body.text, body.options(service.glossaries))
     first = await anext(parts)  # a refusal comes before the response begins
     blank_rows: dict[str, bytes] = {}
 
@@ -337,6 +343,7 @@ def _description(service: Service, *, needs_key: bool) -> ServerDescription:
         needs_key=needs_key,
         max_characters=service.limits.max_characters,
         max_attention_characters=service.limits.max_attention_characters,
+        glossaries=list(service.glossaries),
     )
 
 

@@ -14,6 +14,7 @@ from transduce.analysis.attention_page import attention_page
 from transduce.serving.keys import Keys
 from transduce.serving.refusal import POLICY, Refused
 from transduce.serving.routes.api import Code, check_key
+from transduce.serving.routes.requested_wording import RequestedWording
 from transduce.serving.service import Service
 from transduce.translation.options import Options
 
@@ -39,6 +40,7 @@ def make_pages(service: Service, keys: Keys) -> APIRouter:
         text: Annotated[str, Form()],
         source: Annotated[Code, Form()],
         target: Annotated[Code, Form()],
+        glossary: Annotated[str, Form(max_length=100)] = "",
         api_key: Annotated[str | None, Form(max_length=1_000)] = None,
     ) -> HTMLResponse:
         """Return the attention page of one line, for a frame on our own page."""
@@ -46,9 +48,9 @@ def make_pages(service: Service, keys: Keys) -> APIRouter:
             check_key(keys, api_key)
             pair = service.pair(source, target)
             line = " ".join(text.split())
-            [[shown]] = [
-                one.lines for one in await service.translate(pair, [line], Options(attention=True))
-            ]
+            words = RequestedWording(glossary=glossary or None).wording(service.glossaries)
+            options = Options(attention=True, wording=words)
+            [[shown]] = [one.lines for one in await service.translate(pair, [line], options)]
             if not shown.attention:
                 raise Refused(400, "the text is empty: there is no attention to show")
         except Refused as refused:
