@@ -26,6 +26,7 @@ def test_the_public_names() -> None:
         "load_config",
         "score",
         "train",
+        "wording",
     ]
     assert all(hasattr(transduce, name) for name in transduce.__all__)
     assert set(transduce.__all__) <= set(dir(transduce))

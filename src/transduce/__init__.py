@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from transduce.translation.options import Options, Translation
     from transduce.translation.scorer import PairScore, score
     from transduce.translation.translator import Translator
+    from transduce.translation.wording.read import wording
 
 __version__ = "0.1.0"
 __all__ = [
@@ -41,6 +42,7 @@ __all__ = [
     "load_config",
     "score",
     "train",
+    "wording",
 ]
 
 _MODULES = {
@@ -58,6 +60,7 @@ _MODULES = {
     "load_config": "transduce.config.load",
     "score": "transduce.translation.scorer",
     "train": "transduce.training.loop",
+    "wording": "transduce.translation.wording.read",
 }
 
 

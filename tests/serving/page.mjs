@@ -44,7 +44,7 @@ const asked = []; // every request for a translation: {text, signal}
 const realFetch = globalThis.fetch;
 let answer = (path, options) => realFetch(address + path, options);
 globalThis.fetch = (path, options = {}) => {
-  if (path === "/v1/stream") asked.push({ text: JSON.parse(options.body).text, signal: options.signal });
+  if (path === "/v1/stream") asked.push({ ...JSON.parse(options.body), signal: options.signal });
   return answer(path, options);
 };
 
@@ -63,6 +63,13 @@ function type(value, event = {}) {
   text.fire("input", event);
 }
 
+if (scenario === "glossary") {
+  answer = async (path, options) => {
+    if (path === "/v1/stream") return new Response("");
+    const response = await realFetch(address + path, options);
+    return Response.json({ ...await response.json(), glossaries: ["law"] });
+  };
+}
 if (scenario === "keyless") {
   answer = async (path, options) => {
     const response = await realFetch(address + path, options);
@@ -74,6 +81,15 @@ await import(`data:text/javascript,${encodeURIComponent(source)}`);
 await until(() => elements.pair.value !== "");
 
 const scenarios = {
+  async glossary() {
+    const { glossary } = elements;
+    type("one");
+    await until(() => asked.length === 1);
+    glossary.value = "law";
+    glossary.fire("change");
+    await until(() => asked.length === 2);
+    return { offered: glossary.options.map((one) => one.textContent), isHidden: elements["glossary-choice"].hidden, asked: asked.map((one) => one.glossary ?? null) };
+  },
   async typing() {
     for (const value of ["o", "on", "one"]) type(value);
     await until(() => shown() === "ONE" && result.attributes["aria-busy"] === "false");

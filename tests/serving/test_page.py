@@ -77,6 +77,16 @@ def test_another_pair_of_languages_is_asked_for_as_a_typed_text_is(port: int) ->
 
 
 @needs_node
+def test_a_glossary_of_the_server_can_be_chosen(port: int) -> None:
+    found = run(port, "glossary")
+    assert found == {
+        "offered": ["No glossary", "law"],
+        "isHidden": False,
+        "asked": [None, "law"],
+    }
+
+
+@needs_node
 def test_escape_in_the_pause_stops_what_would_be_asked(port: int) -> None:
     assert run(port, "paused") == {"stopped": "Stopped.", "asked": 0, "shown": ""}
 

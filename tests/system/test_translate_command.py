@@ -339,3 +339,58 @@ def test_a_model_that_cannot_be_trusted_is_refused(
         "nowhere does not exist: give a model folder"
         in translate(tmp_path / "nowhere", text).mistake()
     )
+
+
+# Terms and placeholders
+
+
+@pytest.fixture(scope="module")
+def long_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A model with room for terms."""
+    return saved(tmp_path_factory.mktemp("models") / "long", random_model(seed=5, max_positions=90))
+
+
+def test_terms_and_placeholders_of_the_source_are_in_the_output(
+    translate: Translate, long_model: Path, tmp_path: Path
+) -> None:
+    source, terms, words = (tmp_path / name for name in ("a.en", "terms.tsv", "words.txt"))
+    source.write_text("The dog sees {name} on X-12.\nA man.\n", encoding="utf-8")
+    terms.write_text("# ours\ndog\tHund|Köter\nman\tMann\tcase\n", encoding="utf-8")
+    words.write_text("# not these\nund\n", encoding="utf-8")
+    result = translate(
+        long_model, source, "--glossary", terms, "--forbid", words, "--keep-placeholders",
+        "--keep", r"X-\d+",
+    )  # fmt: skip
+    first, second = result.out.splitlines()
+    assert re.search(r"\b(Hund|Köter)\b", first)
+    assert first.count("{name}") == first.count("X-12") == 1
+    assert re.search(r"\bMann\b", second)
+    assert not re.search(r"\bund\b", result.out)
+
+
+@pytest.mark.parametrize(
+    ("option", "content", "said"),
+    [
+        ("--glossary", b"a\tb\tc\td\n", "line 1 has 4 columns"),
+        ("--glossary", b"a\xff\tb\n", "is not UTF-8"),
+        ("--forbid", b"x" * 300, "300 characters"),
+    ],
+)
+def test_a_wrong_file_of_words_is_one_line(
+    translate: Translate,
+    model: Path,
+    text: Path,
+    tmp_path: Path,
+    option: str,
+    content: bytes,
+    said: str,
+) -> None:
+    path = tmp_path / "words"
+    path.write_bytes(content)
+    assert said in translate(model, text, option, path).mistake()
+
+
+def test_a_pattern_that_is_not_supported_is_one_line(
+    translate: Translate, model: Path, text: Path
+) -> None:
+    assert "the pattern '(a'" in translate(model, text, "--keep", "(a").mistake()

@@ -11,6 +11,7 @@ from transduce.cli.terminal.options import DeviceOption, EngineOption, Precision
 if TYPE_CHECKING:
     from transduce.serving.keys import Keys
     from transduce.serving.languages import LanguagePair
+    from transduce.text.phrases.glossary import Glossary
     from transduce.translation.translator import Translator
 
 ModelsArgument = Annotated[
@@ -23,6 +24,10 @@ ModelsArgument = Annotated[
 HostOption = Annotated[str, typer.Option(help="Address to listen on.")]
 PortOption = Annotated[
     int, typer.Option(min=0, max=65535, help="Port to listen on; 0 for any free one.")
+]
+GlossaryOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME=FILE", help="A glossary that requests may name; may be repeated."),
 ]
 KeysOption = Annotated[
     Path | None,
@@ -60,6 +65,7 @@ def serve(
     models: ModelsArgument,
     host: HostOption = "127.0.0.1",
     port: PortOption = 8000,
+    glossary: GlossaryOption = None,
     keys: KeysOption = None,
     allow_origin: AllowOriginOption = None,
     allow_host: AllowHostOption = None,
@@ -92,7 +98,7 @@ def serve(
         deadline_s=deadline,
     )
     _check_batching(max_batch, wait_ms)
-    known = _keys(keys)
+    known, glossaries = _keys(keys), _glossaries(glossary or [])
     sites = Sites(allow_origin or [], [host, *(allow_host or [])], has_keys=known.are_needed)
     with listen(host, port) as listening:
         translators = _load(models, device=device, precision=precision, engine=engine)
@@ -102,6 +108,7 @@ def serve(
             limits=limits,
             keys=known,
             sites=sites,
+            glossaries=glossaries,
             max_batch=max_batch,
             wait_s=wait_ms / 1_000,
         )
@@ -138,6 +145,22 @@ def _keys(path: Path | None) -> "Keys":
     if path is None:
         return Keys()
     return Keys.from_lines(read_lines(path), name=str(path))
+
+
+def _glossaries(arguments: list[str]) -> "dict[str, Glossary]":
+    """Read the glossaries that are given as NAME=FILE."""
+    from transduce.errors import InputError
+    from transduce.translation.wording.read import read_glossary
+
+    found: dict[str, Glossary] = {}
+    for argument in arguments:
+        name, sign, path = argument.partition("=")
+        if not sign or not name or not path or len(name) > 100:
+            raise InputError(f"--glossary {argument}: write NAME=FILE, such as law=law.tsv")
+        if name in found:
+            raise InputError(f"--glossary {name}=… is given twice: use different names")
+        found[name] = read_glossary(path)
+    return found
 
 
 def _load(

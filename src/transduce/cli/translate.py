@@ -84,6 +84,28 @@ PrefixTextOption = Annotated[
     str | None,
     typer.Option(metavar="TEXT", help="What all translations must start with."),
 ]
+GlossaryOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Terms: source, tab, translations (a|b; none or =: as it is), tab, rules.",
+    ),
+]
+ForbidOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="Words and phrases that no translation contains."),
+]
+KeepPlaceholdersOption = Annotated[
+    bool,
+    typer.Option(
+        "--keep-placeholders",
+        help="Copy addresses, {name}, %s, quantities with units and emoji.",
+    ),
+]
+KeepOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="REGEX", help="Copy what matches this pattern too; may be repeated."),
+]
 JsonlOption = Annotated[
     bool, typer.Option("--jsonl", help="Print a JSON object per line, with scores and notes.")
 ]
@@ -123,6 +145,10 @@ def translate(
     window: WindowOption = None,
     prefix: PrefixOption = None,
     prefix_text: PrefixTextOption = None,
+    glossary: GlossaryOption = None,
+    forbid: ForbidOption = None,
+    keep_placeholders: KeepPlaceholdersOption = False,
+    keep: KeepOption = None,
     jsonl: JsonlOption = False,
     out: OutOption = None,
     device: DeviceOption = "auto",
@@ -142,7 +168,14 @@ def translate(
     total = _check_input(lines, prefixes) if lines.can_be_read_twice else None
 
     from transduce.translation.load import default_options, load
+    from transduce.translation.wording.read import read_forbidden, wording
 
+    words = wording(
+        glossary,
+        forbid=() if forbid is None else read_forbidden(forbid),
+        keep_placeholders=keep_placeholders,
+        keep=keep or [],
+    )
     given = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     sampling = _sampling(given, is_wanted=sample)
     best = 1 if n_best is None else n_best
@@ -154,6 +187,7 @@ def translate(
         n_best=best,
         sampling=sampling,
         whole_lines=whole_lines,
+        wording=words,
     )
     if engine == "auto" and sample:
         engine = "torch"  # CTranslate2 samples differently
@@ -336,6 +370,7 @@ class _Work:
         prefix = self.prefixes.text
         if self.prefixes.path is not None:
             prefix = content_digest([self.prefixes.path])
+        words = self.options.wording
         return {
             "version": transduce.__version__,
             "model": [_digest_of_model(files) for files in self.translator.read_from],
@@ -349,7 +384,8 @@ class _Work:
             "window": self.window,
             "jsonl": self.jsonl,
             "n-best": self.n_best,
-            **asdict(self.options),
+            **_settings_of(self.options),
+            **({} if words == type(words)() else {"wording": words.digest}),
         }
 
     def continue_from(self, file: "ResumableFile", out: Path, total: int) -> int:
@@ -390,6 +426,15 @@ class _Work:
 
     def _formatted(self, number: int, translation: "Translation") -> "Iterator[str]":
         return _lines(number, translation, jsonl=self.jsonl, n_best=self.n_best is not None)
+
+
+def _settings_of(options: "Options") -> dict[str, Any]:
+    """Return the options by name, but for the wording, which may be large."""
+    from transduce.translation.wording.rules import NO_WORDING
+
+    settings = asdict(replace(options, wording=NO_WORDING))
+    del settings["wording"]
+    return settings
 
 
 def _line_number(number: int, _line: bytes) -> int:

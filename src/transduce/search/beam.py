@@ -13,8 +13,9 @@ from torch import Tensor
 from transduce.models.base import Searchable, State
 from transduce.search.cancel import raise_if_cancelled
 from transduce.search.candidates import best_continuations
-from transduce.search.constraint import Constraint, private_copy
+from transduce.search.constraint import Constraint, private_copy, steering_of
 from transduce.search.hypothesis import Hypothesis
+from transduce.search.steering import steered_continuations
 from transduce.text.special_ids import BOS_ID, EOS_ID
 
 SHRINK_SHARE = 0.25
@@ -241,6 +242,15 @@ class Search(Generic[State]):
         count, constraint = 2 * self.beam.size, self.constraint
         if constraint is None:
             return best_continuations(logits, self.scores, count)
+        steering = steering_of(constraint)
+        if steering is not None:
+            return steered_continuations(
+                logits,
+                self.scores,
+                steering,
+                allowed=constraint.allowed(self.position),
+                renormalise=constraint.renormalises,
+            )
         return best_continuations(
             logits,
             self.scores,

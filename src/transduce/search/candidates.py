@@ -33,7 +33,7 @@ def best_continuations(
         best, ids, normaliser = _likeliest(logits, n)  # [B, k, n]
         log_p = best - normaliser  # [B, k, n]
     else:
-        best, ids, normaliser = _likeliest_allowed(logits, n, allowed, renormalise=renormalise)
+        best, ids, normaliser = likeliest_allowed(logits, n, allowed, renormalise=renormalise)
         # Where nothing is allowed, the normaliser may be infinite or no number.
         log_p = (best - normaliser).masked_fill(best.isneginf(), -torch.inf)  # [B, k, n]
     total = (scores[:, :, None] + log_p).flatten(1)  # [B, k*n]
@@ -51,7 +51,7 @@ def _likeliest(logits: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     return best, ids, best[..., :1] - _log_probability_of(ids[..., :1], logits)
 
 
-def _likeliest_allowed(
+def likeliest_allowed(
     logits: Tensor, count: int, allowed: Tensor, *, renormalise: bool
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Do the same among the allowed tokens; the sum is over these alone if renormalised."""

@@ -14,6 +14,7 @@ from transduce.serving.languages import LanguagePair
 from transduce.serving.limits import Limits
 from transduce.serving.refusal import Refused
 from transduce.serving.text_thread import TextThread
+from transduce.text.phrases.glossary import Glossary
 from transduce.translation.options import Alternative, Options, Translation
 from transduce.translation.translator import Translator
 
@@ -70,9 +71,15 @@ class Service:
     """Models by language pair, which share one queue."""
 
     def __init__(
-        self, translators: Mapping[LanguagePair, Translator], batcher: Batcher, limits: Limits
+        self,
+        translators: Mapping[LanguagePair, Translator],
+        batcher: Batcher,
+        limits: Limits,
+        *,
+        glossaries: Mapping[str, Glossary] | None = None,
     ) -> None:
         self.limits = limits
+        self.glossaries = dict(glossaries or {})
         self.batcher = batcher
         self.texts = TextThread()
         self.pairs = sorted(translators)

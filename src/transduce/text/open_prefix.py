@@ -50,6 +50,11 @@ class TokenTexts:
             self.ranks[token] = rank
 
     @property
+    def texts(self) -> list[bytes]:
+        """The bytes of each token; b"" for special ones."""
+        return self._texts
+
+    @property
     def sizes(self) -> list[int]:
         """The number of bytes of each token."""
         return [len(text) for text in self._texts]

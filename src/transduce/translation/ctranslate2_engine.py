@@ -43,8 +43,10 @@ from transduce.text.special_ids import EOS_ID
 from transduce.text.tokenizer import Tokenizer
 from transduce.translation.batches import batches_by_length
 from transduce.translation.engine import EncodedSentence, Engine, length, penalty
+from transduce.translation.inference import prepare_for_inference
 from transduce.translation.options import Options
 from transduce.translation.prefix_spelling import PrefixSpelling
+from transduce.translation.torch_engine import TorchEngine
 
 COMPUTE_TYPES = {"float32": "float32", "bf16": "bfloat16", "int8": "int8"}
 """CTranslate2's names of our precisions."""
@@ -68,9 +70,18 @@ class CTranslate2Engine(Engine):
     files: ModelFiles | None  # that were converted; None: the folder was exported
     tokenizer: Tokenizer
     translator: Any = field(repr=False)
+    falls_back: bool = False  # what it cannot express is searched for with torch
 
     @classmethod
-    def load(cls, folder: Path, *, device: torch.device, precision: str, task: Task) -> Self:
+    def load(
+        cls,
+        folder: Path,
+        *,
+        device: torch.device,
+        precision: str,
+        task: Task,
+        falls_back: bool = False,
+    ) -> Self:
         """Load an exported folder, or convert a model folder to a temporary one and load that."""
         if device.type not in ("cpu", "cuda"):
             raise InputError(f"CTranslate2 computes on cpu or cuda, not on {device.type}")
@@ -100,7 +111,16 @@ class CTranslate2Engine(Engine):
                 write_ctranslate2(loaded, converted)
                 del loaded
             translator = _opened(converted, device, compute_type)
-        return cls(device, config.model.max_length, task, folder, files, tokenizer, translator)
+        return cls(
+            device,
+            config.model.max_length,
+            task,
+            folder,
+            files,
+            tokenizer,
+            translator,
+            falls_back=falls_back and files is not None,
+        )
 
     def attention_model(self) -> Seq2Seq:
         """Load the model a second time, with torch: CTranslate2 does not return single heads."""
@@ -127,6 +147,9 @@ class CTranslate2Engine(Engine):
         self, sentences: Sequence[EncodedSentence], options: Options
     ) -> list[list[Hypothesis]]:
         """Search in batches of similar length; return the hypotheses in the given order."""
+        bound = [place for place, sentence in enumerate(sentences) if sentence.rules]
+        if bound:
+            return self._search_without(bound, sentences, options)
         if options.sampling is not None:
             raise InputError("CTranslate2 does not sample as we do: use the engine torch")
         texts = [sentence.text for sentence in sentences]
@@ -161,6 +184,26 @@ class CTranslate2Engine(Engine):
             _ranked(hypothesis for _ in one for hypothesis in next(found))[: options.n_best]
             for one in spelt
         ]
+
+    def _search_without(
+        self, bound: list[int], sentences: Sequence[EncodedSentence], options: Options
+    ) -> list[list[Hypothesis]]:
+        """Search with torch for the sentences whose output is constrained."""
+        if not self.falls_back:
+            raise InputError(
+                "terms, placeholders and forbidden words constrain the search, which CTranslate2 "
+                "cannot do: use the engine torch, or auto with a model folder"
+            )
+        found = iter(self._torch_engine.search([sentences[place] for place in bound], options))
+        with_rules = set(bound)
+        others = [s for place, s in enumerate(sentences) if place not in with_rules]
+        free = iter(self.search(others, options) if others else ())
+        return [next(found if place in with_rules else free) for place in range(len(sentences))]
+
+    @cached_property
+    def _torch_engine(self) -> TorchEngine:
+        model = prepare_for_inference(self._torch_model, precision="float32")
+        return TorchEngine(self.device, self.max_length, self.task, model, self.tokenizer)
 
     @cached_property
     def _prefix_spelling(self) -> PrefixSpelling:

@@ -14,6 +14,7 @@ from transduce.search.hypothesis import Hypothesis
 from transduce.tasks.base import Task
 from transduce.tasks.degenerate import badness
 from transduce.translation.options import Options
+from transduce.translation.wording.rules import PhraseRule
 
 MORE_BEAM = 12
 """How much wider the beam of a second search is.
@@ -39,6 +40,8 @@ class EncodedSentence:
     prefix: list[int]  # how its translation must begin
     text: str = ""
     prefix_text: str = ""  # the prefix as text: its last word may be unfinished; "": it is not
+    rules: tuple[PhraseRule, ...] = ()  # phrases that its translation must contain, or must not
+    note: str = ""  # what is unusual about them
 
 
 @dataclass(frozen=True)

@@ -39,7 +39,8 @@ def load(
     device: cpu, cuda, cuda:N or mps; auto takes a GPU if there is one.
     precision: float32; bf16, which is faster on GPUs; int8 with CTranslate2.
     engine: torch, ctranslate2 or auto. auto takes CTranslate2 on the CPU if it is installed and can
-        express the model. Without a name it is torch, or CTranslate2 for an exported folder.
+        express the model; sentences with terms are then searched with torch. Without a name it is
+        torch, or CTranslate2 for an exported folder.
 
     A folder, device or combination that cannot be used raises `InputError`; wrong settings in a
     folder raise `ConfigError`.
@@ -50,7 +51,7 @@ def load(
         raise InputError("no model: give at least one folder")
     chosen = choose_device(device)
     if _chosen_engine(engine, folders, chosen) == "ctranslate2":
-        return _load_ctranslate2(folders, chosen, precision)
+        return _load_ctranslate2(folders, chosen, precision, falls_back=engine == "auto")
     loaded = [load_model(folder, device=chosen) for folder in folders]
     for folder, one in zip(folders[1:], loaded[1:], strict=True):
         if one.tokenizer.to_json() != loaded[0].tokenizer.to_json():
@@ -105,13 +106,15 @@ def _chosen_engine(
 
 
 def _load_ctranslate2(
-    folders: list[Path], device: torch.device, precision: Precision
+    folders: list[Path], device: torch.device, precision: Precision, *, falls_back: bool
 ) -> Translator:
     if len(folders) > 1:
         raise InputError("CTranslate2 loads one model only: use the engine torch for an ensemble")
     config = load_settings(folders[0])
     task = task_of(config.data)
-    engine = CTranslate2Engine.load(folders[0], device=device, precision=precision, task=task)
+    engine = CTranslate2Engine.load(
+        folders[0], device=device, precision=precision, task=task, falls_back=falls_back
+    )
     return Translator(
         engine,
         engine.tokenizer,

@@ -8,6 +8,7 @@ from transduce.errors import InputError
 from transduce.models.attention import Attention
 from transduce.search.beam import Beam
 from transduce.search.sample import Sampling
+from transduce.translation.wording.rules import NO_WORDING, Wording
 
 WIDEST_BEAM = 1_000
 
@@ -24,6 +25,7 @@ class Options:
     second_try: bool = True  # search degenerate output again with a wider beam, or sample again
     attention: bool = False  # return the attention weights too
     max_batch_tokens: int | None = None  # positions of all hypotheses in a batch; None: by device
+    wording: Wording = NO_WORDING  # a glossary, forbidden words, placeholders to keep
 
     def __post_init__(self) -> None:
         if not 1 <= self.beam <= WIDEST_BEAM:

@@ -27,6 +27,7 @@ from transduce.translation.batches import batches_by_length
 from transduce.translation.engine import EncodedSentence, Engine, length, penalty
 from transduce.translation.inference import threads_for
 from transduce.translation.options import Options
+from transduce.translation.wording.bounds import PhraseBounds
 
 BYTES_FOR_POSITION = 2**17
 """Memory of a CUDA device for one position: the cache of a big model takes 48 KiB of it."""
@@ -67,19 +68,34 @@ class TorchEngine(Engine):
     ) -> list[list[Hypothesis]]:
         """Search in batches of like length; return the hypotheses in the given order."""
         results: list[list[Hypothesis]] = [[] for _ in sentences]
+        free = [place for place, sentence in enumerate(sentences) if not sentence.rules]
+        bound = [place for place, sentence in enumerate(sentences) if sentence.rules]
+        # Apart, so that sentences without rules are searched as if there were none at all.
+        for some in (free, bound):
+            self._search_some(some, sentences, options, results)
+        return results
+
+    def _search_some(
+        self,
+        some: list[int],
+        sentences: Sequence[EncodedSentence],
+        options: Options,
+        results: list[list[Hypothesis]],
+    ) -> None:
+        """Search for the sentences at some indices, and write their hypotheses to `results`."""
         budget = options.max_batch_tokens or batch_tokens(self.device)
         hypotheses = 1 if options.sampling is not None else options.beam
-        for places in batches_by_length(
-            [max(len(s.ids), len(s.prefix)) + 1 for s in sentences],
+        for batch_places in batches_by_length(
+            [max(len(sentences[i].ids), len(sentences[i].prefix)) + 1 for i in some],
             max_tokens=budget // hypotheses,
             cost=lambda tokens: tokens + self.task.max_tgt_tokens(tokens),
             powers=self._is_recorded,
         ):
+            places = [some[place] for place in batch_places]
             batch = [sentences[place] for place in places]
             for place, found in zip(places, self._search_or_split(batch, options), strict=True):
                 # Nothing is found if scores are NaN, or if no output obeys the constraint.
                 results[place] = found or [Hypothesis([], -math.inf, is_finished=False)]
-        return results
 
     def _search_or_split(
         self, batch: list[EncodedSentence], options: Options
@@ -102,7 +118,7 @@ class TorchEngine(Engine):
 
     def _search(self, batch: list[EncodedSentence], options: Options) -> list[list[Hypothesis]]:
         src = _padded([[*sentence.ids, EOS_ID] for sentence in batch]).to(self.device)  # [B, S]
-        limits = torch.tensor([self.max_tgt_tokens(sentence) for sentence in batch])  # [B]
+        limits = torch.tensor([self._limit(sentence) for sentence in batch])  # [B]
         enabled = self.autocast is not None
         hypotheses = 1 if options.sampling is not None else options.beam
         with (
@@ -125,10 +141,25 @@ class TorchEngine(Engine):
             )
             return [[_with_penalty(hypothesis, options.alpha)] for hypothesis in samples]
 
+    def _limit(self, sentence: EncodedSentence) -> int:
+        """Return the most tokens of its translation, with room for all that it must contain."""
+        limit = self.max_tgt_tokens(sentence)
+        if not sentence.rules:
+            return limit
+        needed = self._phrase_bounds.most_tokens(sentence.rules)
+        if self.max_length is None:
+            return limit + needed
+        if needed + len(sentence.prefix) + 2 > self.max_length:
+            raise InputError(
+                f"the terms and placeholders of one sentence take up to {needed:,} tokens, but the "
+                f"model has {self.max_length:,} positions: use fewer, or shorter sentences"
+            )
+        return min(limit + needed, self.max_length)
+
     def _constraint(
         self, batch: list[EncodedSentence], max_tokens: list[int], *, hypotheses: int
     ) -> Constraint | None:
-        """Return what the hypotheses must obey: the task's constraint and the given prefixes."""
+        """Return what the hypotheses must obey: the task's constraint, prefixes and phrases."""
         of_task = self.task.constraint(
             [sentence.text for sentence in batch],
             self.tokenizer,
@@ -137,8 +168,16 @@ class TorchEngine(Engine):
             device=self.device,
         )
         given = self._prefix_constraint(batch, hypotheses=hypotheses)
-        both = [constraint for constraint in (of_task, given) if constraint is not None]
-        return AllOf(tuple(both)) if len(both) > 1 else next(iter(both), None)
+        wording: Constraint | None = None
+        if any(sentence.rules for sentence in batch):
+            wording = self._phrase_bounds.constraint(
+                [sentence.rules for sentence in batch],
+                max_tokens,
+                hypotheses=hypotheses,
+                device=self.device,
+            )
+        several = [one for one in (of_task, given, wording) if one is not None]
+        return AllOf(tuple(several)) if len(several) > 1 else next(iter(several), None)
 
     def _prefix_constraint(
         self, batch: list[EncodedSentence], *, hypotheses: int
@@ -171,6 +210,10 @@ class TorchEngine(Engine):
         return TokenTexts(self.tokenizer)
 
     @cached_property
+    def _phrase_bounds(self) -> PhraseBounds:
+        return PhraseBounds(self.tokenizer)
+
+    @cached_property
     def _is_recorded(self) -> bool:
         can_be = isinstance(self.model, Ensemble | Seq2Seq) and self.model.abilities.recorded_step
         return can_be and self.device.type == "cuda" and self.autocast is None
@@ -199,7 +242,7 @@ class TorchEngine(Engine):
         return {
             name: value
             for name, value in vars(self).items()
-            if name not in ("_beam_search", "_projection_size")
+            if name not in ("_beam_search", "_projection_size", "_phrase_bounds")
         }
 
 

@@ -43,6 +43,8 @@ from transduce.translation.lines import (
 )
 from transduce.translation.options import Alternative, Options, Translation
 from transduce.translation.torch_engine import TorchEngine
+from transduce.translation.wording.read import GlossaryInput, as_glossary
+from transduce.translation.wording.rules import NO_WORDING, Wording
 
 WINDOWS_UNTIL_RELEASE = 16
 """Windows after which freed memory is returned to the system."""
@@ -105,12 +107,15 @@ class Translator:
         options: Options | None = None,
         *,
         prefixes: Sequence[str] | None = None,
+        glossary: GlossaryInput | None = None,
     ) -> list[Translation]:
         """Translate texts; `prefixes` are the texts that their translations must start with.
 
+        glossary: terms that must be translated so: a dictionary, or a file; see `wording`.
+
         What cannot be translated, such as a text that is no valid Unicode, raises `InputError`.
         """
-        return list(self.stream(texts, options, prefixes=prefixes))
+        return list(self.stream(texts, options, prefixes=prefixes, glossary=glossary))
 
     def stream(
         self,
@@ -118,6 +123,7 @@ class Translator:
         options: Options | None = None,
         *,
         prefixes: Iterable[str] | None = None,
+        glossary: GlossaryInput | None = None,
         window: int | None = None,
         start: int = 0,
     ) -> Iterator[Translation]:
@@ -130,6 +136,9 @@ class Translator:
         if isinstance(lines, str) or isinstance(prefixes, str):
             raise InputError("got one text instead of several: put it into a list")
         options = options or self.default_options
+        if glossary is not None:
+            wording = replace(options.wording, glossary=as_glossary(glossary))
+            options = replace(options, wording=wording)
         if options.attention:
             self._engine.attention_model()  # raises if there is no attention to show
         most = self._most_lines(window)
@@ -179,6 +188,8 @@ class Translator:
 
     def _translate(self, lines: list[InputLine], options: Options) -> list[Translation]:
         encoded = self._encoded(lines, by_sentence=self._by_sentence and not options.whole_lines)
+        if options.wording != NO_WORDING:
+            encoded = [_with_rules(line, options.wording) for line in encoded]
         found = self._engine.search_with_retry(
             [s for line in encoded for s in line.sentences], options
         )
@@ -194,7 +205,7 @@ class Translator:
         results = ((one, [next(texts) for _ in one.hypotheses]) for one in found)
         joined = []
         for line in encoded:
-            of_line = [next(results) for _ in line.sentences]
+            of_line = [_with_note(next(results), sentence) for sentence in line.sentences]
             attention = self._attention(line, of_line) if options.attention else ()
             joined.append(replace(_joined(line, of_line, options), attention=attention))
         return joined
@@ -284,6 +295,24 @@ class _EncodedLine:
     pieces: list[Piece]
     sentences: list[EncodedSentence]
     is_cut: bool  # because it was too long
+
+
+def _with_rules(line: _EncodedLine, wording: Wording) -> _EncodedLine:
+    """Find out what the translation of each piece of a line must contain."""
+    sentences = []
+    for sentence in line.sentences:
+        rules, note = wording.rules_for(sentence.text)
+        sentences.append(replace(sentence, rules=rules, note=note))
+    return replace(line, sentences=sentences)
+
+
+def _with_note(
+    result: tuple[SearchResult, list[str]], sentence: EncodedSentence
+) -> tuple[SearchResult, list[str]]:
+    """Add what was unusual about a sentence to what was about its search."""
+    found, texts = result
+    note = "; ".join(filter(None, (sentence.note, found.note)))
+    return replace(found, note=note), texts
 
 
 def _joined(

@@ -1,6 +1,6 @@
 """Our own API: n-best lists with scores, word alignments, attention, streams of lines."""
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Sequence
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Annotated, Any
@@ -9,7 +9,7 @@ from fastapi import APIRouter, Depends, Request
 from fastapi.responses import Response, StreamingResponse
 from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, Field
 
 from transduce.analysis.alignment import align
 from transduce.analysis.attention_page import packed_attention
@@ -17,7 +17,9 @@ from transduce.serving.http.json_bodies import parse_json
 from transduce.serving.keys import Keys
 from transduce.serving.languages import name_of
 from transduce.serving.refusal import Refused
+from transduce.serving.routes.requested_wording import RequestedWording
 from transduce.serving.service import Service, TranslatedDocument, finite
+from transduce.text.phrases.glossary import Glossary
 from transduce.translation.options import Options, Translation
 
 MAX_BEAM = 16
@@ -31,9 +33,7 @@ class ErrorResponse(BaseModel):
     error: str = Field(description="What is wrong, and what to do.")
 
 
-class _TranslationRequest(BaseModel):
-    model_config = ConfigDict(extra="forbid", strict=True)
-
+class _TranslationRequest(RequestedWording):
     source: Code = Field(
         default="auto", description="Language of the text; auto: the only possible one."
     )
@@ -52,13 +52,18 @@ class _TranslationRequest(BaseModel):
         default=False, description="Return the attention weights of all layers and heads."
     )
 
-    def options(self, default: Options) -> Options:
+    def options(self, default: Options, glossaries: Mapping[str, Glossary]) -> Options:
         """Return the translator's options: its own, with what is asked for."""
         beam = max(default.beam, self.n_best) if self.beam is None else self.beam
         if self.n_best > beam:
             raise Refused(422, f"n_best={self.n_best} of beam={beam}: use a wider beam")
-        with_attention = self.attention or self.alignment
-        return replace(default, beam=beam, n_best=self.n_best, attention=with_attention)
+        return replace(
+            default,
+            beam=beam,
+            n_best=self.n_best,
+            attention=self.attention or self.alignment,
+            wording=self.wording(glossaries),
+        )
 
 
 class TranslateRequest(_TranslationRequest):
@@ -150,6 +155,7 @@ class ServerDescription(BaseModel):
     needs_key: bool
     max_characters: int
     max_attention_characters: int
+    glossaries: list[str] = Field(description="Names of the glossaries that a request may ask for.")
 
 
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -272,7 +278,7 @@ _STREAMED: dict[int | str, dict[str, Any]] = {
 async def _translate(service: Service, body: TranslateRequest) -> Response:
     pair = service.pair(body.source, body.target)
     texts = [body.text] if isinstance(body.text, str) else body.text
-    options = body.options(service.default_options(pair))
+    options = body.options(service.default_options(pair), service.glossaries)
     found = await service.translate(pair, texts, options)
 
     def written() -> bytes:
@@ -287,7 +293,7 @@ async def _translate(service: Service, body: TranslateRequest) -> Response:
 
 async def _stream(service: Service, body: StreamRequest) -> StreamingResponse:
     pair = service.pair(body.source, body.target)
-    options = body.options(service.default_options(pair))
+    options = body.options(service.default_options(pair), service.glossaries)
     parts = service.stream(pair, body.text, options)
     first = await anext(parts)  # a refusal comes before the response begins
     blank_rows: dict[str, bytes] = {}
@@ -340,6 +346,7 @@ def _description(service: Service, *, needs_key: bool) -> ServerDescription:
         needs_key=needs_key,
         max_characters=service.limits.max_characters,
         max_attention_characters=service.limits.max_attention_characters,
+        glossaries=list(service.glossaries),
     )
 
 

@@ -15,6 +15,7 @@ from transduce.analysis.attention_page import attention_page
 from transduce.serving.keys import Keys
 from transduce.serving.refusal import POLICY, Refused
 from transduce.serving.routes.api import Code, check_key
+from transduce.serving.routes.requested_wording import RequestedWording
 from transduce.serving.service import Service
 from transduce.trees.brackets import TreeError, parse_brackets
 from transduce.trees.svg import tree_svg
@@ -43,6 +44,7 @@ def make_pages(service: Service, keys: Keys) -> APIRouter:
         text: Annotated[str, Form()],
         source: Annotated[Code, Form()],
         target: Annotated[Code, Form()],
+        glossary: Annotated[str, Form(max_length=100)] = "",
         api_key: Annotated[str | None, Form(max_length=1_000)] = None,
     ) -> HTMLResponse:
         """Return the attention page of one line, for a frame on our own page."""
@@ -50,7 +52,8 @@ def make_pages(service: Service, keys: Keys) -> APIRouter:
             check_key(keys, api_key)
             pair = service.pair(source, target)
             line = " ".join(text.split())
-            options = replace(service.default_options(pair), attention=True)
+            words = RequestedWording(glossary=glossary or None).wording(service.glossaries)
+            options = replace(service.default_options(pair), attention=True, wording=words)
             [[shown]] = [one.lines for one in await service.translate(pair, [line], options)]
             if not shown.attention:
                 raise Refused(400, "the text is empty: there is no attention to show")

@@ -11,7 +11,7 @@ const SLOW_MS = 700; // only a translation that takes longer is said to be in pr
 
 let server = null; // the response of /v1/models
 let lines = []; // of the last translation: {source, text, alternatives, note, …}
-let asked = null; // the pair of languages of the last translation
+let asked = null; // the pair of languages of the last translation, and its glossary
 let running = null; // an AbortController while a translation is coming
 let pause = 0; // the timer that waits for a pause in typing; 0: none does
 let slow = 0; // the timer that says that a translation takes long
@@ -100,12 +100,13 @@ async function translate() {
   cancel();
   if (!text.value.trim() || !server) return;
   const own = (running = new AbortController());
-  asked = chosenPair();
+  asked = { ...chosenPair(), glossary: byId("glossary").value };
   begin();
   const { source, target } = asked;
+  const words = asked.glossary ? { glossary: asked.glossary } : {};
   let isFirst = true;
   try {
-    for await (const line of translated({ text: text.value, source, target, n_best: N_BEST }, own.signal)) {
+    for await (const line of translated({ text: text.value, source, target, n_best: N_BEST, ...words }, own.signal)) {
       if (running !== own) return;
       addLine(line, isFirst);
       isFirst = false;
@@ -204,7 +205,8 @@ function showInFrame(form, fields) {
 
 function look() {
   showInFrame(byId("ask"), {
-    text: chosenLine().source, source: asked.source, target: asked.target, api_key: byId("key").value.trim(),
+    text: chosenLine().source, source: asked.source, target: asked.target, glossary: asked.glossary,
+    api_key: byId("key").value.trim(),
   });
 }
 
@@ -222,6 +224,8 @@ async function loadModels() {
   server = await response.json();
   byId("pair").replaceChildren(...server.pairs.map((pair, place) =>
     new Option(`${pair.source_name} → ${pair.target_name}`, place)));
+  byId("glossary").replaceChildren(new Option("No glossary", ""), ...server.glossaries.map((name) => new Option(name, name)));
+  byId("glossary-choice").hidden = !server.glossaries.length;
   byId("key-choice").hidden = !server.needs_key;
   text.lang = chosenPair().source;
   if (text.value.trim()) changed();
@@ -243,6 +247,7 @@ byId("pair").addEventListener("change", () => {
   text.lang = chosenPair().source;
   changed();
 });
+byId("glossary").addEventListener("change", changed);
 byId("line").addEventListener("change", showLine);
 byId("stop").addEventListener("click", () => {
   stop();

@@ -1,0 +1,352 @@
+"""Phrases that every hypothesis must contain, or must not, however they are cut into tokens.
+
+Each sentence has some phrases. For each of them an automaton (`text.phrases.automaton`) reads the
+tokens of a hypothesis and counts how often the phrase occurs; `least` and `most` bound that number.
+EOS is allowed once all phrases are there. When there is only just room for those that are missing,
+their tokens are forced. What the automata know lies on the device and moves with the beams.
+"""
+
+from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from transduce.nn.step_state import HypothesisState, SentenceState, StateGroup
+from transduce.search.constraint import SharedState
+from transduce.text.special_ids import EOS_ID
+
+UNLIMITED = 1 << 20
+"""The most occurrences of a phrase that may occur any number of times."""
+DOUBTFUL = -1
+"""Stands for the number of phrases found where it is unknown: not allowed if it is bounded."""
+
+
+class PhraseTable(Protocol):
+    """What every token does in every state: `text.phrases.automaton.PhraseAutomaton`."""
+
+    @property
+    def columns(self) -> Any:
+        """[V], the column of each token."""
+        ...
+
+    @property
+    def following(self) -> Any:
+        """[states, columns], the next state."""
+        ...
+
+    @property
+    def found(self) -> Any:
+        """[states, columns], how many phrases the token completes, or DOUBTFUL."""
+        ...
+
+    @property
+    def is_partial(self) -> Any:
+        """[states], whether a phrase has begun."""
+        ...
+
+    @property
+    def proposed(self) -> Any:
+        """[states, some], tokens that begin the phrase or go on with it; −1: none."""
+        ...
+
+    @property
+    def distances(self) -> Any:
+        """[states], the fewest tokens until it is complete."""
+        ...
+
+    @property
+    def forced(self) -> Any:
+        """[states], the first of these tokens."""
+        ...
+
+
+@dataclass(frozen=True)
+class PhraseBound:
+    """How often a phrase must occur, and may occur."""
+
+    table: PhraseTable
+    least: int = 1
+    most: int = UNLIMITED
+
+    @property
+    def most_tokens(self) -> int:
+        """The most tokens that the required ones take, each with a space before it."""
+        return self.least * (int(self.table.distances.max()) + 1)
+
+
+@dataclass(frozen=True)
+class PhraseTables(StateGroup):
+    """The tables of D phrases, end to end: R rows, one for each state, and their F cells.
+
+    Number 0 is no phrase at all.
+    """
+
+    columns: SharedState  # [D, V], the column of each token
+    widths: SharedState  # [D], the number of columns
+    first_rows: SharedState  # [D]
+    first_cells: SharedState  # [D]
+    longest: SharedState  # [D], the most tokens that a phrase takes, with a space before it
+    following: SharedState  # [F], the next state
+    found: SharedState  # [F], how many phrases are completed, or DOUBTFUL
+    is_partial: SharedState  # [R]
+    proposed: SharedState  # [R, Q]
+    distances: SharedState  # [R]
+    forced: SharedState  # [R]
+
+
+@dataclass(frozen=True)
+class LexicalConstraint(StateGroup):
+    """Bounds the number of phrases in every hypothesis. Scores are those of the model.
+
+    P is the number of phrases of a sentence.
+    """
+
+    tables: PhraseTables
+    bounded: SharedState  # [b, c]: the most phrases with a maximum, the most columns of one
+    separator: SharedState  # [1], the token of a space; −1: there is none
+    phrases: SentenceState  # [B, P], which ones; those with a maximum come first
+    least: SentenceState  # [B, P]
+    most: SentenceState  # [B, P]
+    limits: SentenceState  # [B], the maximum number of tokens, EOS included
+    states: HypothesisState  # [B, k, P]
+    counts: HypothesisState  # [B, k, P]
+
+    @classmethod
+    def of(
+        cls,
+        sentences: Sequence[Sequence[PhraseBound]],
+        limits: Sequence[int],
+        *,
+        vocab_size: int,
+        hypotheses: int,
+        device: torch.device,
+        separator: int = -1,
+    ) -> "LexicalConstraint":
+        """Bound the phrases of each sentence; `limits` are the maximum numbers of tokens.
+
+        `separator` is a token that ends a word, such as a space; −1: the vocabulary has none.
+        """
+        # The longest first: where another goes on with a phrase, it would no longer be complete.
+        ordered = [sorted(one, key=lambda b: -b.table.distances.max()) for one in sentences]
+        limited = [[bound for bound in one if bound.most < UNLIMITED] for one in ordered]
+        rows = [_in_columns(one, max(map(len, limited))) for one in ordered]
+        width = _power_of_two(max(map(len, rows)))
+        tables = list({id(b.table): b.table for one in ordered for b in one}.values())
+        numbers = {id(table): number for number, table in enumerate(tables, start=1)}
+        widest = max((b.table.following.shape[1] for one in limited for b in one), default=0)
+
+        def spread(values: list[list[int]]) -> SentenceState:
+            padded = [[*row, *[0] * (width - len(row))] for row in values]
+            return SentenceState(torch.tensor(padded, dtype=torch.long).to(device))
+
+        nothing = torch.zeros(len(rows), hypotheses, width, dtype=torch.long, device=device)
+        return cls(
+            _joined(tables, vocab_size, device),
+            SharedState(torch.zeros(max(map(len, limited)), _power_of_two(widest), device=device)),
+            SharedState(torch.tensor([separator], device=device)),
+            spread([[numbers[id(b.table)] if b else 0 for b in row] for row in rows]),
+            spread([[b.least if b else 0 for b in row] for row in rows]),
+            spread([[b.most if b else UNLIMITED for b in row] for row in rows]),
+            SentenceState(torch.tensor(limits, dtype=torch.long).to(device)),
+            HypothesisState(nothing),
+            HypothesisState(nothing.clone()),
+        )
+
+    @property
+    def renormalises(self) -> bool:
+        """Keep the model's own scores."""
+        return False
+
+    @property
+    def shape_key(self) -> Hashable:
+        """All shapes that are not those of sentences and hypotheses."""
+        tables = self.tables
+        shared = (tables.columns, tables.following, tables.proposed, self.bounded)
+        shapes = tuple(part.tensor.shape for part in shared)
+        return (LexicalConstraint, *shapes, self.phrases.tensor.size(1))
+
+    def allowed(self, position: Tensor) -> Tensor:
+        """Allow EOS if no phrase is missing; force what is missing if there is room for no more."""
+        states, counts = self.states.tensor, self.counts.tensor  # [B, k, P]
+        at_end = self._at_end(states, counts)  # [B, k, P]
+        missing = self._missing(at_end)  # [B, k, P]
+        can_end = (missing == 0).all(dim=2) & (at_end <= self.most.tensor[:, None]).all(dim=2)
+        left = (self.limits.tensor - position)[:, None]  # [B, 1]
+        allowed = self._allowed_by_maximum(states, counts, left)  # [B, k, V]
+        allowed[:, :, EOS_ID] &= can_end
+        longest = self.tables.longest.tensor[self.phrases.tensor][:, None]  # [B, 1, P]
+        needed = (self._missing(counts) * longest).sum(dim=2) + 1  # [B, k]
+        is_tight = left - 1 < needed  # [B, k]
+        if is_tight.is_cpu and not bool(is_tight.any()):  # reading it costs no synchronisation
+            return allowed
+        token = self._next_required(states, counts, missing)[:, :, None]  # [B, k, 1]
+        only = torch.zeros_like(allowed).scatter_(2, token, value=True)  # [B, k, V]
+        return torch.where(is_tight[:, :, None], allowed & only, allowed)
+
+    def advance(self, ids: Tensor, position: Tensor) -> None:
+        """Let the automata read the tokens."""
+        del position
+        states, counts = self._after(self.states.tensor, self.counts.tensor, ids)
+        self.states.update(states)
+        self.counts.update(counts)
+
+    def proposals(self) -> Tensor:
+        """Return tokens that begin a missing phrase or go on with one, [B, k, n]; −1: none."""
+        states, counts = self.states.tensor, self.counts.tensor  # [B, k, P]
+        is_missing = self._missing(self._at_end(states, counts)) > 0  # [B, k, P]
+        tokens = self.tables.proposed.tensor[self._rows(states)]  # [B, k, P, Q]
+        return tokens.masked_fill(~is_missing[:, :, :, None], -1).flatten(2)
+
+    def progress(self, parents: Tensor, ids: Tensor) -> Tensor:
+        """Return how far candidates have come, [B, n]: 2 for each phrase, 1 for one begun.
+
+        A candidate is a hypothesis, [B, n], and a token that follows it, [B, n].
+        """
+        places = parents[:, :, None].expand(-1, -1, self.phrases.tensor.size(1))  # [B, n, P]
+        states, counts = (x.tensor.gather(1, places) for x in (self.states, self.counts))
+        states, counts = self._after(states, counts, ids)
+        missing = self._missing(self._at_end(states, counts))  # [B, n, P]
+        has_begun = self.tables.is_partial.tensor[self._rows(states)] & (missing > 0)  # [B, n, P]
+        return has_begun.any(dim=2).long() - 2 * missing.sum(dim=2)
+
+    def _next_required(self, states: Tensor, counts: Tensor, missing: Tensor) -> Tensor:
+        """Return the next token of the missing phrase that has come furthest, [B, k]; or EOS."""
+        rows = self._rows(states)  # [B, k, P]
+        come = (
+            self.tables.longest.tensor[self.phrases.tensor][:, None]
+            - self.tables.distances.tensor[rows]
+        )
+        chosen = come.masked_fill(missing == 0, -1).argmax(dim=2, keepdim=True)  # [B, k, 1]
+        token = self.tables.forced.tensor[rows].gather(2, chosen)[:, :, 0].clamp(min=0)  # [B, k]
+        # If it would make another phrase part of a longer word, a space comes first.
+        after = self._missing(self._at_end(*self._after(states, counts, token)))  # [B, k, P]
+        is_harmful = (after > missing).any(dim=2) & (self.separator.tensor >= 0)  # [B, k]
+        token = torch.where(is_harmful, self.separator.tensor.clamp(min=0), token)
+        return token.masked_fill((missing == 0).all(dim=2), EOS_ID)
+
+    def _after(self, states: Tensor, counts: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Return states and counts, [B, n, P], after tokens, [B, n]."""
+        cells = self._cells(states, ids)  # [B, n, P]
+        found = self.tables.found.tensor[cells].long().clamp(min=0)  # [B, n, P]
+        return self.tables.following.tensor[cells].long(), counts + found
+
+    def _at_end(self, states: Tensor, counts: Tensor) -> Tensor:
+        """Return the counts if the text ended here, [B, n, P]."""
+        cells = self._cells(states, torch.full_like(states[:, :, 0], EOS_ID))  # [B, n, P]
+        return counts + self.tables.found.tensor[cells].long().clamp(min=0)
+
+    def _rows(self, states: Tensor) -> Tensor:
+        """Return the rows of states, [B, n, P]."""
+        return self.tables.first_rows.tensor[self.phrases.tensor][:, None] + states
+
+    def _cells(self, states: Tensor, ids: Tensor) -> Tensor:
+        """Return the cells of states, [B, n, P], and tokens, [B, n]."""
+        phrases = self.phrases.tensor[:, None]  # [B, 1, P]
+        columns = self.tables.columns.tensor[phrases, ids[:, :, None]].long()  # [B, n, P]
+        first, width = (
+            self.tables.first_cells.tensor[phrases],
+            self.tables.widths.tensor[phrases],
+        )  # [B, 1, P]
+        return first + states * width + columns
+
+    def _missing(self, counts: Tensor) -> Tensor:
+        """Return how many of each phrase are missing, [B, n, P]."""
+        return (self.least.tensor[:, None] - counts).clamp(min=0)
+
+    def _allowed_by_maximum(self, states: Tensor, counts: Tensor, left: Tensor) -> Tensor:
+        """Allow the tokens after which no phrase occurs too often, [B, k, V].
+
+        Of the last token before EOS, it must be certain that no phrase ends with it.
+        """
+        vocab_size = self.tables.columns.tensor.size(1)
+        allowed = states.new_ones(*states.shape[:2], vocab_size, dtype=torch.bool)  # [B, k, V]
+        bounded, widest = self.bounded.tensor.shape
+        if bounded == 0:
+            return allowed
+        phrases = self.phrases.tensor[:, None, :bounded, None]  # [B, 1, b, 1]
+        first, width = self.tables.first_cells.tensor[phrases], self.tables.widths.tensor[phrases]
+        every = torch.arange(widest, device=states.device)  # [c]
+        rows = first + states[:, :, :bounded, None] * width  # [B, k, b, 1]
+        cells = rows + every.minimum(width - 1)  # [B, k, b, c]
+        found = self.tables.found.tensor[cells].long()  # [B, k, b, c]
+        ends = self.tables.columns.tensor[phrases, EOS_ID].long()  # [B, 1, b, 1]
+        at_end = self.tables.found.tensor[
+            first + self.tables.following.tensor[cells].long() * width + ends
+        ]
+        room = (self.most.tensor[:, None] - counts)[:, :, :bounded, None]  # [B, k, b, 1]
+        is_bad = (found > room) | (found == DOUBTFUL)  # [B, k, b, c]
+        is_last = (left <= 2)[:, :, None, None]  # [B, 1, 1, 1]
+        is_bad |= is_last & ((at_end > room - found) | (at_end == DOUBTFUL))
+        is_bad &= (self.most.tensor < UNLIMITED)[:, None, :bounded, None]
+        if is_bad.is_cpu and not bool(is_bad.any()):  # reading it costs no synchronisation there
+            return allowed
+        for place in range(bounded):
+            columns = self.tables.columns.tensor[self.phrases.tensor[:, place]].long()  # [B, V]
+            columns = columns.clamp(max=widest - 1)[:, None].expand_as(allowed)  # [B, k, V]
+            allowed &= ~is_bad[:, :, place].gather(2, columns)
+        return allowed
+
+
+def _in_columns(bounds: Sequence[PhraseBound], bounded: int) -> list[PhraseBound | None]:
+    """Put phrases with a maximum into the first columns, and all others after these."""
+    with_maximum = [bound for bound in bounds if bound.most < UNLIMITED]
+    others = [bound for bound in bounds if bound.most == UNLIMITED]
+    return [*with_maximum, *[None] * (bounded - len(with_maximum)), *others]
+
+
+def _joined(tables: Sequence[PhraseTable], vocab_size: int, device: torch.device) -> PhraseTables:
+    """Put the tables of all phrases end to end; the first is of no phrase, with one state."""
+    count = _power_of_two(len(tables) + 1)
+    sizes = np.ones((count, 2), dtype=np.int64)
+    sizes[1 : len(tables) + 1] = [table.following.shape for table in tables]
+    rows, cells = _offsets(sizes[:, 0]), _offsets(sizes.prod(axis=1))
+    columns = np.zeros((count, vocab_size), dtype=np.int16)
+    longest = np.zeros(count, dtype=np.int64)
+    for number, table in enumerate(tables, start=1):
+        columns[number] = table.columns
+        longest[number] = table.distances.max() + 1
+
+    def state(values: Any, kind: torch.dtype = torch.long) -> SharedState:
+        return SharedState(torch.as_tensor(values).to(device, kind))
+
+    return PhraseTables(
+        state(columns, torch.int16),
+        state(sizes[:, 1]),
+        state(rows[:-1]),
+        state(cells[:-1]),
+        state(longest),
+        state(_flat([table.following for table in tables], cells), torch.int16),
+        state(_flat([table.found for table in tables], cells), torch.int8),
+        state(_flat([table.is_partial for table in tables], rows), torch.bool),
+        state(_proposals([table.proposed for table in tables], rows)),
+        state(_flat([table.distances for table in tables], rows)),
+        state(_flat([table.forced for table in tables], rows)),
+    )
+
+
+def _offsets(sizes: Any) -> Any:
+    return np.concatenate([[0], np.cumsum(sizes)])
+
+
+def _flat(values: Sequence[Any], offsets: Any) -> Any:
+    """Write the values of phrases 1, 2, … at their offsets; the size is rounded up."""
+    whole = np.zeros(_power_of_two(int(offsets[-1])), dtype=np.int64)
+    for number, its_values in enumerate(values, start=1):
+        whole[offsets[number] : offsets[number] + its_values.size] = its_values.reshape(-1)
+    return whole
+
+
+def _proposals(values: Sequence[Any], offsets: Any) -> Any:
+    """Do the same with lists of tokens, [R, Q]."""
+    width = _power_of_two(max(tokens.shape[1] for tokens in values))
+    whole = np.full((_power_of_two(int(offsets[-1])), width), -1, dtype=np.int64)
+    for number, tokens in enumerate(values, start=1):
+        whole[offsets[number] : offsets[number] + len(tokens), : tokens.shape[1]] = tokens
+    return whole
+
+
+def _power_of_two(count: int) -> int:
+    return 1 << max(0, count - 1).bit_length()

@@ -1,0 +1,144 @@
+"""Glossaries: which term of the source is translated by which, and where terms occur in a text."""
+
+import unicodedata
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from transduce.errors import InputError, counted
+from transduce.text.phrases.boundaries import is_word_character
+
+MAX_TERMS = 100_000
+MAX_TERM_CHARACTERS = 200
+MAX_ALTERNATIVES = 16
+SAME = "="
+"""As a target: the term stays as it is in the source."""
+CASE, PART = "case", "part"
+FLAGS = {CASE: "match this case only", PART: "match within longer words too"}
+
+
+@dataclass(frozen=True)
+class Term:
+    """A term of the source, and what it may be translated by."""
+
+    source: str
+    targets: tuple[str, ...]  # alternatives; none: it stays as it is
+    is_case_sensitive: bool = False
+    is_part: bool = False  # it may be part of a longer word
+
+
+@dataclass(frozen=True)
+class TermMatch:
+    """Where a term occurs in a text, and what its translation must contain."""
+
+    start: int
+    end: int
+    targets: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Glossary:
+    """Terms, which are found in texts by their first characters and lengths."""
+
+    terms: tuple[Term, ...]
+    _by_text: dict[str, list[Term]] = field(init=False, compare=False, repr=False)
+    _lengths: dict[str, list[int]] = field(init=False, compare=False, repr=False)
+
+    def __post_init__(self) -> None:
+        by_text: dict[str, list[Term]] = {}
+        lengths: dict[str, set[int]] = {}
+        for term in self.terms:
+            key = _folded(term.source)
+            by_text.setdefault(key, []).append(term)
+            lengths.setdefault(key[0], set()).add(len(key))
+        object.__setattr__(self, "_by_text", by_text)
+        longest_first = {first: sorted(some, reverse=True) for first, some in lengths.items()}
+        object.__setattr__(self, "_lengths", longest_first)
+
+    def matches(self, text: str) -> Iterator[TermMatch]:
+        """Stream the terms of a text; of those that begin at one place the longest, then go on."""
+        folded, place = _folded(text), 0
+        while place < len(text):
+            found = self._match_at(text, folded, place)
+            if found is None:
+                place += 1
+            else:
+                yield found
+                place = found.end
+
+    def _match_at(self, text: str, folded: str, start: int) -> TermMatch | None:
+        for length in self._lengths.get(folded[start], ()):
+            end = start + length
+            for term in self._by_text.get(folded[start:end], ()):
+                if term.is_case_sensitive and text[start:end] != term.source:
+                    continue
+                if term.is_part or _is_word(text, start, end):
+                    return TermMatch(start, end, term.targets or (text[start:end],))
+        return None
+
+
+def parse_glossary(lines: Iterable[str], *, name: str) -> Glossary:
+    """Read lines of a term, a tab, its translations with | between them, and perhaps flags."""
+    terms: dict[Term, None] = {}
+    for number, line in enumerate(lines, start=1):
+        if line.strip() and not line.startswith("#"):
+            terms.setdefault(_term(line.rstrip("\r\n"), f"{name}, line {number:,}"))
+        if len(terms) > MAX_TERMS:
+            raise InputError(f"{name} has more than {MAX_TERMS:,} terms: divide it")
+    return Glossary(tuple(terms))
+
+
+def make_term(
+    source: str, targets: Iterable[str] = (), *, flags: Iterable[str] = (), place: str = "a term"
+) -> Term:
+    """Check a term and its translations; without any it stays as it is."""
+    texts = tuple(dict.fromkeys(_clean(text) for text in targets))
+    texts = tuple(text for text in texts if text)
+    given = list(flags)
+    for flag in given:
+        if flag not in FLAGS:
+            known = ", ".join(f"{flag} ({what})" for flag, what in FLAGS.items())
+            raise InputError(f"{place}: unknown rule {flag!r}; known are {known}")
+    if len(texts) > MAX_ALTERNATIVES:
+        raise InputError(f"{place}: {len(texts)} translations; at most {MAX_ALTERNATIVES}")
+    if not _clean(source):
+        raise InputError(f"{place}: the term is empty")
+    for text in (source, *texts):
+        if len(text) > MAX_TERM_CHARACTERS:
+            found = counted(len(text), "character")
+            raise InputError(f"{place}: a term of {found}; at most {MAX_TERM_CHARACTERS}")
+    same = () if SAME in texts else texts
+    return Term(_clean(source), same, CASE in given, PART in given)
+
+
+def _term(line: str, place: str) -> Term:
+    fields = line.split("\t")
+    if len(fields) > 3:
+        raise InputError(
+            f"{place} has {len(fields)} columns: use a term, its translations and its rules"
+        )
+    source, targets, flags = (*fields, "", "")[:3]
+    return make_term(source, targets.split("|"), flags=flags.split(), place=place)
+
+
+def _clean(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError as half:
+        raise InputError("a term has half of a surrogate pair") from half
+    return unicodedata.normalize("NFC", " ".join(text.split()))
+
+
+def _folded(text: str) -> str:
+    """Return a text in lower case, character by character, so that places stay the same."""
+    lower = text.lower()
+    if len(lower) == len(text):
+        return lower
+    return "".join(low if len(low := character.lower()) == 1 else character for character in text)
+
+
+def _is_word(text: str, start: int, end: int) -> bool:
+    """Return whether a part of a text is no part of a longer word."""
+    before, after = text[max(0, start - 1) : start], text[end : end + 1]
+    continues_before = before and is_word_character(before) and is_word_character(text[start])
+    continues_after = after and is_word_character(after) and is_word_character(text[end - 1])
+    return not continues_before and not continues_after

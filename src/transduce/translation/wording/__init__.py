@@ -1,0 +1,1 @@
+"""What translations must contain and must not: terms, placeholders, forbidden words."""

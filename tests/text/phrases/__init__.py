@@ -1,0 +1,1 @@
+"""Tests of transduce.text.phrases."""
