@@ -294,3 +294,40 @@ def texts_with_scores(
             (score + row[token], [*ids, token]) for (score, ids), row in rows for token in LETTERS
         ]
     return found
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_recorded_steps_on_a_device_find_what_plain_steps_find(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.undo()  # recorded for real
+    model, device = RandomTable(len(TOKENIZER), seed=3), torch.device("cuda")
+    on_cpu = RandomTable(len(TOKENIZER), seed=3)
+    model._table = model._table.to(device)
+    rules: list[list[Rule]] = [
+        [(["Haus"], 2, UNLIMITED), (["{name}"], 1, 1)],
+        [(["Größe", "Öl"], 1, UNLIMITED), (["s"], 0, 0)],
+    ]
+    limits = [limit_for(one, 6) for one in rules]
+    src, most = torch.tensor([[4], [5]]), torch.tensor(limits)
+    expected = beam_search(
+        on_cpu,
+        src,
+        Beam(4),
+        max_tokens=most,
+        constraint=constraint_for(rules, limits, hypotheses=4),
+    )
+    bounds = [[bound(rule) for rule in of_sentence] for of_sentence in rules]
+    constraint = LexicalConstraint.of(
+        bounds,
+        limits,
+        vocab_size=len(TOKENIZER),
+        hypotheses=4,
+        device=device,
+        separator=VOCABULARY.separator,
+    )
+    replay = RecordedBeamSearch(model, longest_source=None, max_positions=10**6)
+    for _ in range(3):  # warm, recorded, replayed
+        found = replay(src.to(device), Beam(4), max_tokens=most, constraint=constraint)
+        assert [one[0].ids for one in found] == [one[0].ids for one in expected]

@@ -135,6 +135,7 @@ class LexicalConstraint(StateGroup):
         rows = [_in_columns(one, max(map(len, limited))) for one in ordered]
         width = _power_of_two(max(map(len, rows)))
         tables = list({id(b.table): b.table for one in ordered for b in one}.values())
+        required = {id(b.table) for one in ordered for b in one if b.least > 0}
         numbers = {id(table): number for number, table in enumerate(tables, start=1)}
         widest = max((b.table.following.shape[1] for one in limited for b in one), default=0)
 
@@ -144,7 +145,7 @@ class LexicalConstraint(StateGroup):
 
         nothing = torch.zeros(len(rows), hypotheses, width, dtype=torch.long, device=device)
         return cls(
-            _joined(tables, vocab_size, device),
+            _joined(tables, vocab_size, device, are_required=[id(t) in required for t in tables]),
             SharedState(torch.zeros(max(map(len, limited)), _power_of_two(widest), device=device)),
             SharedState(torch.tensor([separator], device=device)),
             spread([[numbers[id(b.table)] if b else 0 for b in row] for row in rows]),
@@ -297,8 +298,17 @@ def _in_columns(bounds: Sequence[PhraseBound], bounded: int) -> list[PhraseBound
     return [*with_maximum, *[None] * (bounded - len(with_maximum)), *others]
 
 
-def _joined(tables: Sequence[PhraseTable], vocab_size: int, device: torch.device) -> PhraseTables:
-    """Put the tables of all phrases end to end; the first is of no phrase, with one state."""
+def _joined(
+    tables: Sequence[PhraseTable],
+    vocab_size: int,
+    device: torch.device,
+    *,
+    are_required: Sequence[bool],
+) -> PhraseTables:
+    """Put the tables of all phrases end to end; the first is of no phrase, with one state.
+
+    Of phrases that are not required, nothing is proposed.
+    """
     count = _power_of_two(len(tables) + 1)
     sizes = np.ones((count, 2), dtype=np.int64)
     sizes[1 : len(tables) + 1] = [table.following.shape for table in tables]
@@ -308,6 +318,11 @@ def _joined(tables: Sequence[PhraseTable], vocab_size: int, device: torch.device
     for number, table in enumerate(tables, start=1):
         columns[number] = table.columns
         longest[number] = table.distances.max() + 1
+
+    proposed = [
+        table.proposed if is_required else table.proposed[:0]
+        for table, is_required in zip(tables, are_required, strict=True)
+    ]
 
     def state(values: Any, kind: torch.dtype = torch.long) -> SharedState:
         return SharedState(torch.as_tensor(values).to(device, kind))
@@ -321,7 +336,7 @@ def _joined(tables: Sequence[PhraseTable], vocab_size: int, device: torch.device
         state(_flat([table.following for table in tables], cells), torch.int16),
         state(_flat([table.found for table in tables], cells), torch.int8),
         state(_flat([table.is_partial for table in tables], rows), torch.bool),
-        state(_proposals([table.proposed for table in tables], rows)),
+        state(_proposals(proposed, rows)),
         state(_flat([table.distances for table in tables], rows)),
         state(_flat([table.forced for table in tables], rows)),
     )
@@ -341,10 +356,11 @@ def _flat(values: Sequence[Any], offsets: Any) -> Any:
 
 def _proposals(values: Sequence[Any], offsets: Any) -> Any:
     """Do the same with lists of tokens, [R, Q]."""
-    width = _power_of_two(max(tokens.shape[1] for tokens in values))
+    width = _power_of_two(max((tokens.shape[1] for tokens in values if len(tokens)), default=1))
     whole = np.full((_power_of_two(int(offsets[-1])), width), -1, dtype=np.int64)
     for number, tokens in enumerate(values, start=1):
-        whole[offsets[number] : offsets[number] + len(tokens), : tokens.shape[1]] = tokens
+        if len(tokens):
+            whole[offsets[number] : offsets[number] + len(tokens), : tokens.shape[1]] = tokens
     return whole
 
 

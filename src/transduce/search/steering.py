@@ -66,9 +66,10 @@ def _candidates(
 
 def _is_repeated(tokens: Tensor) -> Tensor:
     """Return whether a token has occurred before in its row, [B, k, m]."""
-    m = tokens.size(2)
-    earlier = torch.ones(m, m, dtype=torch.bool, device=tokens.device).tril(diagonal=-1)
-    return ((tokens[:, :, :, None] == tokens[:, :, None]) & earlier).any(dim=3)
+    in_order, places = tokens.sort(dim=2, stable=True)  # [B, k, m]
+    is_repeated = torch.zeros_like(tokens, dtype=torch.bool)
+    is_repeated[:, :, 1:] = in_order[:, :, 1:] == in_order[:, :, :-1]
+    return torch.empty_like(is_repeated).scatter_(2, places, is_repeated)
 
 
 def _rank_by_progress(total: Tensor, progress: Tensor) -> Tensor:
