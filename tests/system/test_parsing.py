@@ -60,6 +60,16 @@ def test_sentences_become_trees_over_their_words(
     assert title == SENTENCES.split("\n")[0]
 
 
+def test_weights_are_chosen_by_the_loss_and_the_commands_to_copy_name_trees(
+    trees: Path, command: Command, tmp_path: Path
+) -> None:
+    files = ("--task", "parsing", "--src", trees / "train.mrg", "--dev-src", trees / "dev.mrg")
+    done = command("train", *files, "--out", tmp_path / "run", *changes(training__steps=2))
+    assert done.code == 0, done.err
+    assert "weights by dev loss" in done.err
+    assert done.err.splitlines()[-2].endswith("--src test.mrg")
+
+
 def test_the_paper_s_beam_and_alpha_are_the_default(parser: Path) -> None:
     translator = transduce.load(parser, "cpu")
     options = translator.default_options

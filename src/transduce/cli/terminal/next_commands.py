@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from transduce.config.schema import Config
+    from transduce.translation.languages import LanguagePair
 
 
 def model_commands(model: Path, config: "Config | None", *, example: str) -> list[str]:
@@ -16,13 +17,23 @@ def model_commands(model: Path, config: "Config | None", *, example: str) -> lis
 
     folder = shlex.quote(str(model))
     pair = None if config is None else training_pair(config)
-    src, ref = (pair.source, pair.target) if pair else ("src", "ref")
     served = folder if pair else f"en-de={folder}  # with its languages instead of en-de"
     return [
         f"echo {shlex.quote(example)} | {program()} translate {folder}",
-        f"{program()} evaluate {folder} --src test.{src} --ref test.{ref}",
+        f"{program()} evaluate {folder} {_test_files(config, pair)}",
         f"{program()} serve {served}",
     ]
+
+
+def _test_files(config: "Config | None", pair: "LanguagePair | None") -> str:
+    """Return the options that name a test set, in files like those of the training text."""
+    from transduce.data.corpus import format_of
+
+    files = () if config is None else config.data.src + config.data.tgt
+    if any(format_of(Path(name)) == "trees" for name in files):  # which have both sides
+        return "--src test.mrg"
+    src, ref = (pair.source, pair.target) if pair else ("src", "ref")
+    return f"--src test.{src} --ref test.{ref}"
 
 
 def program() -> str:
