@@ -14,7 +14,7 @@ from hypothesis import settings
 
 from tests.command import Command
 
-settings.register_profile("default", derandomize=True, deadline=None, max_examples=40)
+settings.register_profile("default", derandomize=True, deadline=None, max_examples=20)
 settings.register_profile("explore", derandomize=False, deadline=None, max_examples=400)
 settings.load_profile("default")
 

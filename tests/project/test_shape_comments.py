@@ -1,6 +1,7 @@
 """The shape comments in `nn` and `models` are true of a real run."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 import torch
@@ -57,10 +58,14 @@ def sizes(path: Path) -> Sizes:
 
 
 def run() -> None:
-    """Visit every line that has a shape: training, inspection, search, both kinds of positions."""
+    """Visit every line that has a shape: training, inspection, search, kinds of positions."""
     src = random_ids([7, 3, 5, 1, 7], seed=1)
     tgt = random_ids([9, 2, 4, 9, 1], seed=2)
-    variants = {"sinusoidal": {}, "learned": {"attention_score": "additive", "experts": 13}}
+    variants: dict[str, dict[str, Any]] = {
+        "sinusoidal": {},
+        "learned": {"attention_score": "additive", "experts": 13},
+        "t5": {"activation": "swiglu"},
+    }
     for positions, variant in variants.items():
         config = TransformerConfig.model_validate(
             {

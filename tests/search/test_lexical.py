@@ -19,8 +19,8 @@ from transduce.nn.step_state import SentenceState
 from transduce.search import recorded
 from transduce.search.beam import Beam, beam_search
 from transduce.search.constraint import AllOf, PrefixConstraint
+from transduce.search.constraints.lexical import UNLIMITED, LexicalConstraint, PhraseBound
 from transduce.search.hypothesis import Hypothesis
-from transduce.search.lexical import UNLIMITED, LexicalConstraint, PhraseBound
 from transduce.search.recorded import RecordedBeamSearch
 from transduce.search.sample import Sampling, sample
 from transduce.text.phrases.automaton import PhraseAutomaton, automaton_of

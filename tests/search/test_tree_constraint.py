@@ -12,9 +12,9 @@ from tests.search.bigrams import Bigrams
 from tests.search.recorded_on_cpu import REPLACED
 from transduce.search import recorded
 from transduce.search.beam import Beam, beam_search
+from transduce.search.constraints.trees import MAX_OPENED, TokenKind, TreeConstraint
 from transduce.search.hypothesis import Hypothesis
 from transduce.search.sample import Sampling, sample
-from transduce.search.tree_constraint import MAX_OPENED, TokenKind, TreeConstraint
 from transduce.text.special_ids import EOS_ID
 from transduce.trees.brackets import TreeError
 from transduce.trees.linearise import CLOSE, Order, is_open, linearise, rebuild

@@ -114,7 +114,7 @@ def test_pages_have_no_script_of_their_own_and_load_nothing_from_elsewhere(
         assert not re.search(r"<script(?![^>]*src=\"/web/)|<style|\son\w+=|\sstyle=", page)
         for address in re.findall(r"(?:src|href|action)=\"([^\"]*)\"", page):
             assert address.startswith("/")
-            if address not in ("/attention", "/metrics"):
+            if address not in ("/attention", "/tree", "/metrics"):
                 assert client.get(address).status_code == 200
     for path in ("/web/page.js", "/web/docs.js", "/web/page.css"):
         assert "://" not in client.get(path).text

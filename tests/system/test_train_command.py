@@ -305,6 +305,7 @@ def test_a_run_that_names_its_one_development_file_plainly_resumes(
         settings = settings.replace(f"[{name}]", name)
     config.write_text(settings, encoding="utf-8")
     provenance["given"]["data"] |= {"dev_src": dev[1], "dev_tgt": dev[3]}
+    del provenance["checksum"]
     origin.write_text(json.dumps(provenance), encoding="utf-8")
     done = command(*words)
     assert done.code == 0, done.err
@@ -325,7 +326,7 @@ MISTAKES: list[tuple[list[str], str]] = [
     (["--steps", "0"], "--steps 0: must be 1 or more"),
     (["--steps", "many"], "--steps many: must be a whole number"),
     (["--minutes", "nan"], "--minutes nan: must be"),
-    (["--device", "tpu"], "run.device='tpu'"),
+    (["--device", "tpu"], "--device tpu: use auto, cpu"),
     (["--src", "{a.en}", "--tgt", "{a.de}", "--set", "model.h=3"], "does not divide"),
     (["--src", "{a.en}", "--tgt", "{a.de}", "--held-out", "nope"], "cannot read nope"),
 ]

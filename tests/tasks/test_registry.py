@@ -8,7 +8,7 @@ from transduce.tasks.base import MetricScore
 from transduce.tasks.registry import find_task, task_names
 from transduce.tasks.translation import TranslationTask
 
-OWN = ["translation", "answers", "generic", "pronunciation"]
+OWN = ["translation", "answers", "generic", "pronunciation", "parsing"]
 
 
 def test_without_other_packages_there_is_translation() -> None:

@@ -170,38 +170,34 @@ def translate(
     from transduce.translation.load import default_options, load
     from transduce.translation.wording.read import read_forbidden, wording
 
-    words = wording(
-        glossary,
-        forbid=() if forbid is None else read_forbidden(forbid),
-        keep_placeholders=keep_placeholders,
-        keep=keep or [],
-    )
     given = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     sampling = _sampling(given, is_wanted=sample)
-    best = 1 if n_best is None else n_best
     own = default_options(model)
     options = replace(
         own,
         beam=own.beam if beam is None else beam,
         alpha=own.alpha if alpha is None else alpha,
-        n_best=best,
+        n_best=1 if n_best is None else n_best,
         sampling=sampling,
         whole_lines=whole_lines,
-        wording=words,
+        wording=wording(
+            glossary,
+            forbid=() if forbid is None else read_forbidden(forbid),
+            keep_placeholders=keep_placeholders,
+            keep=keep or [],
+        ),
     )
     if engine == "auto" and sample:
         engine = "torch"  # CTranslate2 samples differently
-    models = [model, *(ensemble or [])]
     translator = load(
-        models,
+        [model, *(ensemble or [])],
         device,
         precision=precision,  # type: ignore[arg-type]
         engine=engine,  # type: ignore[arg-type]
     )
-    if window is None and lines.is_interactive:
-        window = 1
+    at_once = 1 if window is None and lines.is_interactive else window
     work = _Work(
-        translator, lines, options, prefixes, window, jsonl=jsonl, n_best=n_best, draw=draw
+        translator, lines, options, prefixes, at_once, jsonl=jsonl, n_best=n_best, draw=draw
     )
     began = time.monotonic()
     if out is None or total is None or (out.exists() and not out.is_file()):

@@ -14,8 +14,8 @@ from transduce.models.base import Searchable, State
 from transduce.search.cancel import raise_if_cancelled
 from transduce.search.candidates import best_continuations
 from transduce.search.constraint import Constraint, private_copy, steering_of
+from transduce.search.constraints.steering import steered_continuations
 from transduce.search.hypothesis import Hypothesis
-from transduce.search.steering import steered_continuations
 from transduce.text.special_ids import BOS_ID, EOS_ID
 
 SHRINK_SHARE = 0.25

@@ -83,12 +83,11 @@ class LearnedPositions(Positions):
 
 
 class NoPositions(Positions):
-    """Adds nothing: a table of zeros, one column wide, which says how long a sequence may be."""
+    """Adds nothing: a table of zeros, whose length says how long a sequence may be."""
 
     def __init__(self, max_positions: int, d_model: int) -> None:
-        del d_model
         super().__init__()
-        self.register_buffer("table", torch.zeros(max_positions, 1), persistent=False)
+        self.register_buffer("table", torch.zeros(max_positions, d_model), persistent=False)
 
     def rebuild_buffers(self) -> None:
         """Fill the table with zeros, on torch's default device."""
@@ -181,7 +180,8 @@ class BucketedScores(RelativePositions):
     layers; here each attention has its own.
     """
 
-    buckets: Tensor  # [2·max_distance + 1]
+    buckets: Tensor
+    """The bucket of each distance from −max_distance on."""
 
     def __init__(self, h: int, max_distance: int, *, causal: bool, n_buckets: int = 32) -> None:
         super().__init__()

@@ -10,8 +10,8 @@ import torch
 from transduce.config.schema import DataConfig, Tree
 from transduce.errors import ConfigError, InputError
 from transduce.search.constraint import Constraint
+from transduce.search.constraints.trees import TokenKind, TreeConstraint
 from transduce.search.hypothesis import Hypothesis
-from transduce.search.tree_constraint import TokenKind, TreeConstraint
 from transduce.tasks.base import Metric, Task
 from transduce.tasks.degenerate import Fault
 from transduce.tasks.parsing.metric import BracketF1

@@ -6,7 +6,7 @@ from functools import lru_cache
 import torch
 
 from transduce.errors import InputError
-from transduce.search.lexical import LexicalConstraint, PhraseBound
+from transduce.search.constraints.lexical import LexicalConstraint, PhraseBound
 from transduce.text.phrases.automaton import PhraseAutomaton, automaton_of
 from transduce.text.phrases.vocabulary import PhraseVocabulary
 from transduce.text.tokenizer import Tokenizer

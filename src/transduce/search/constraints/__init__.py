@@ -1,0 +1,1 @@
+"""Constraints that need tables: phrases that must or must not occur, and trees."""
