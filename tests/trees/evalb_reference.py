@@ -1,6 +1,6 @@
 """EVALB's algorithm as its program has it: arrays of brackets, every pair compared.
 
-Written from the description of the program, without anything of `transduce`, on texts.
+Written with knowledge of the program's source, without anything of `transduce`, on texts.
 """
 
 from typing import NamedTuple
