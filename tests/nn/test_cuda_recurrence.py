@@ -47,24 +47,36 @@ def gradients_of(config: RNNConfig, device: str, autocast: torch.dtype | None) -
 
 @every_cell
 @every_decoder
-@pytest.mark.parametrize(("autocast", "tolerance"), [(None, 1e-3), (torch.bfloat16, 5e-2)])
-def test_outputs_and_gradients_are_those_of_the_cpu(
-    cell: str, decoder: str, autocast: torch.dtype | None, tolerance: float
-) -> None:
+def test_outputs_and_gradients_are_those_of_the_cpu(cell: str, decoder: str) -> None:
     config = config_of(cell, decoder)
-    found, expected = gradients_of(config, "cuda", autocast), gradients_of(config, "cpu", None)
+    found, expected = gradients_of(config, "cuda", None), gradients_of(config, "cpu", None)
     for mine, its in zip(found, expected, strict=True):
-        assert_close(mine, its, rtol=0, atol=tolerance * its.abs().max().item())
+        assert_close(mine, its, rtol=0, atol=1e-3 * its.abs().max().item())
 
 
+@every_cell
+@every_decoder
+def test_bfloat16_changes_the_gradient_as_a_whole_by_its_rounding_alone(
+    cell: str, decoder: str
+) -> None:
+    """One rounding changes a number by at most 0.4 %; a small tensor alone may change by more."""
+    config = config_of(cell, decoder)
+    found, expected = (
+        torch.cat([gradient.flatten() for gradient in gradients_of(config, device, autocast)[1:]])
+        for device, autocast in (("cuda", torch.bfloat16), ("cpu", None))
+    )
+    assert (found - expected).norm() <= 0.02 * expected.norm()
+
+
+@pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")
 @every_cell
 @every_decoder
 def test_a_step_of_training_never_waits_for_the_device(cell: str, decoder: str) -> None:
     model = build_model(config_of(cell, decoder, p_drop=0.1)).to("cuda").train()
     src, tgt = (random_ids([7, 3], seed=seed).to("cuda") for seed in (1, 2))
     model.training_states(src, tgt)  # libraries may wait at their first call
-    torch.cuda.set_sync_debug_mode("error")
     try:
+        torch.cuda.set_sync_debug_mode("error")
         model.training_states(src, tgt).states.sum().backward()  # type: ignore[no-untyped-call]
     finally:
         torch.cuda.set_sync_debug_mode("default")

@@ -60,14 +60,16 @@ def test_sentences_become_trees_over_their_words(
     assert title == SENTENCES.split("\n")[0]
 
 
-def test_weights_are_chosen_by_the_loss_and_the_commands_to_copy_name_trees(
+def test_weights_are_chosen_by_the_f1_of_all_and_the_commands_to_copy_name_trees(
     trees: Path, command: Command, tmp_path: Path
 ) -> None:
     files = ("--task", "parsing", "--src", trees / "train.mrg", "--dev-src", trees / "dev.mrg")
     done = command("train", *files, "--out", tmp_path / "run", *changes(training__steps=2))
     assert done.code == 0, done.err
-    assert "weights by dev loss" in done.err
-    assert done.err.splitlines()[-2].endswith("--src test.mrg")
+    assert "weights by F1 of all on " in done.err
+    *_, evaluate, serve = done.err.splitlines()
+    assert evaluate.endswith("--src test.mrg")
+    assert " serve en-ptb=" in serve
 
 
 def test_the_paper_s_beam_and_alpha_are_the_default(parser: Path) -> None:
@@ -96,8 +98,11 @@ def test_a_model_is_scored_by_brackets(
     again = command("evaluate", "--hyp", written, "--ref", test, "--against", test)
     assert again.code == 0
     assert f"{scores['F1']:.2f}" in again.out
-    perfect = command("evaluate", "--hyp", test, "--ref", test)
+    perfect = command("evaluate", "--hyp", test, "--ref", test, "--json", numbers)
     assert "100.00" in perfect.out
+    lengths = [len(parse_brackets(line).words()) for line in test.read_text().splitlines()]
+    found = json.loads(numbers.read_text())
+    assert found["by_length"]["buckets"][0]["sentences"] == sum(length <= 10 for length in lengths)
 
 
 def test_trees_have_forced_scores(parser: Path, trees: Path, command: Command) -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from tests.trees.evalb_reference import evalb
 from tests.trees.random_trees import random_pair
+from transduce.tasks.parsing.metric import BracketF1, BracketF1OfAll
 from transduce.trees.brackets import parse_brackets, to_brackets
 from transduce.trees.evalb import compare, summary, with_tags_of
 
@@ -80,3 +81,11 @@ def test_normalised_tags_are_taken_from_the_reference() -> None:
     assert compare(gold, test).status == "error"
     found = compare(gold, with_tags_of(test, gold))
     assert (found.status, found.matched, found.test) == ("scored", 2, 2)
+
+
+def test_f1_of_all_counts_what_evalb_leaves_out() -> None:
+    mistagged, broken = GOLD.replace("(. .)", "(NN .)"), "(TOP"
+    found = BracketF1().scores(BracketF1().sums([GOLD, mistagged, broken], [GOLD] * 3))
+    assert (found["F1"], found["left out"]) == (100, 2)
+    assert found["F1 of all"] == pytest.approx(100 * 2 * 8 / (8 + 12))
+    assert BracketF1OfAll().score([mistagged], [GOLD]).score == 100

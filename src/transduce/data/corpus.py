@@ -13,6 +13,7 @@ import re
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -139,8 +140,6 @@ _SOURCES: dict[Format, type[Tsv | Csv | JsonLines | Tmx]] = {
 }
 _LINE_BREAK = re.compile(r"\r\n|[\r\n]")
 _FORMAT_OF_SOURCE = {source: kind for kind, source in _SOURCES.items()}
-
-_log = logging.getLogger("transduce")
 
 
 def format_of(path: Path) -> Format:
@@ -423,7 +422,13 @@ def _readable_trees(path: Path) -> Iterator[list[str]]:
         raise InputError(first)
     if broken:
         others = f" ({broken - 1:,} more like it)" if broken > 1 else ""
-        _log.warning("left out: %s%s", first, others)
+        _tell_once(f"left out: {first}{others}")
+
+
+@lru_cache(maxsize=1000)
+def _tell_once(message: str) -> None:
+    """Tell it the first time that a file is read: a corpus is read more than once."""
+    _log.warning(message)
 
 
 def _records_of(source: OneFile) -> Iterator[list[str] | BrokenRecord]:

@@ -47,7 +47,11 @@ def score_by_metric(
     tested = [baseline, *systems] if baseline else list(systems)
     scored = [_Scored(name, written, references, metric) for name, written in tested]
     reports = [one.report(None if one is scored[0] else scored[0]) for one in scored]
-    measured = references if texts.sources is None else texts.sources
+    lengths = (
+        [metric.length(reference) for reference in references]
+        if texts.sources is None
+        else [len(source.split()) for source in texts.sources]
+    )
     first, *others = (
         Evaluation(
             hypotheses=tuple(one.written),
@@ -56,7 +60,7 @@ def score_by_metric(
             paper=None,
             no_paper="",
             measured="reference" if texts.sources is None else "source",
-            buckets=one.by_length(measured),
+            buckets=one.by_length(np.array(lengths)),
             system=one.name,
             baseline=scored[0].name if len(scored) > 1 else None,
             baseline_report=reports[0] if baseline else None,
@@ -84,8 +88,7 @@ class _Scored:
         compared = () if baseline is None else map(self._compared, scores, [baseline] * len(scores))
         return EvaluationReport(len(self.written), found, tuple(compared))
 
-    def by_length(self, measured: Sequence[str]) -> tuple[LengthBucket, ...]:
-        lengths = np.array([len(text.split()) for text in measured])
+    def by_length(self, lengths: NDArray[np.int64]) -> tuple[LengthBucket, ...]:
         buckets = []
         for shortest, longest in (*BUCKETS["words"], (0, 40)):
             chosen = (lengths >= shortest) & (lengths <= (longest or np.inf))
@@ -98,7 +101,7 @@ class _Scored:
         drawn = np.array([one[name] for one in self._resampled])
         low, high = np.percentile(drawn, [2.5, 97.5])
         margin = float(high - low) / 2
-        signature = f"{self._metric.signature}|bs:{RESAMPLES}|seed:{SEED}"
+        signature = f"{self._metric.signature_of(name)}|bs:{RESAMPLES}|seed:{SEED}"
         return IntervalScore(name, score, float(drawn.mean()), margin, signature)
 
     def _compared(self, name: str, baseline: "_Scored") -> Comparison:

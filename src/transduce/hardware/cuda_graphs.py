@@ -1,5 +1,6 @@
 """Recording work of a CUDA device as a graph, which replays it with a single launch."""
 
+import warnings
 from collections.abc import Callable
 from contextlib import suppress
 
@@ -19,7 +20,8 @@ def record(work: Callable[[], object], aside: torch.cuda.Stream) -> torch.cuda.C
         try:
             work()
         except BaseException:
-            with suppress(RuntimeError):  # the first error is the one to report
+            # The first error is the one to report, not that the graph is empty.
+            with suppress(RuntimeError), warnings.catch_warnings(action="ignore"):
                 graph.capture_end()
             raise
         graph.capture_end()

@@ -71,7 +71,7 @@ class RecordedBeamSearch(Generic[State]):
         with self._lock:
             try:
                 return self._search(src, beam, max_tokens, constraint)
-            except torch.OutOfMemoryError:
+            except RuntimeError:  # perhaps a lack of memory, which not all libraries name so
                 self._kept.clear()  # a second try with fewer sentences needs the memory
                 raise
             finally:

@@ -67,6 +67,15 @@ class AdditiveMetric(Metric):
     def scores(self, sums: Sequence[float]) -> Scores:
         """Return the score, and what is shown beside it, from the sums over all lines."""
 
+    def signature_of(self, name: str) -> str:
+        """Return the signature of one of the scores; most metrics have the same for all."""
+        del name
+        return self.signature
+
+    def length(self, reference: str) -> int:
+        """Return the length of a reference in words."""
+        return len(reference.split())
+
     def sums(self, hypotheses: Sequence[str], references: Sequence[str]) -> list[float]:
         """Sum over all lines."""
         rows = map(self.counts, hypotheses, references)
@@ -109,7 +118,10 @@ class Task(ABC):
     """Exponent of the length penalty where nothing else is asked for."""
 
     def settings(self) -> Tree:
-        """Return the settings that suit the task, for those that the user leaves open."""
+        """Return the settings that suit the task, for those that the user leaves open.
+
+        Those of the section `model` are a Transformer's.
+        """
         return {}
 
     def configured(self, data: DataConfig) -> Self:
@@ -132,6 +144,10 @@ class Task(ABC):
     @abstractmethod
     def metric(self, references: Sequence[str]) -> Metric:
         """Return the metric by which models are compared, suited to these references."""
+
+    def dev_metric(self, references: Sequence[str]) -> Metric:
+        """Return the metric that chooses among the weights of a run, if it is another."""
+        return self.metric(references)
 
     @abstractmethod
     def fault_of(self, hypothesis: Hypothesis, src_ids: Sequence[int]) -> Fault | None:

@@ -73,7 +73,11 @@ class DevScorer:
             raise InputError("the development set is empty: give at least one sentence pair")
         self._pairs = pairs
         self._references = [tokenizer.as_decoded(pair.tgt) for pair in pairs]
-        self._metric = choose_metric(task, metric, self._references)
+        self._metric = (
+            task.dev_metric(self._references)
+            if metric is None
+            else choose_metric(task, metric, self._references)
+        )
         self._options = Options(beam=1, second_try=False, max_batch_tokens=max_tokens)
         self._translator: Callable[[Searchable[Any]], Translator] = lambda model: Translator(
             model,

@@ -110,7 +110,8 @@ class TorchEngine(Engine):
                 raise InputError(
                     f"not enough memory for one sentence of "
                     f"{counted(len(batch[0].ids), 'token')} with a "
-                    f"beam of {options.beam:,}: use a smaller beam, or shorter lines"
+                    f"beam of {options.beam:,}{_free_memory(self.device)}: use a smaller beam, or "
+                    "shorter lines"
                 ) from fault
         half = len(batch) // 2
         halves = (batch[:half], batch[half:])
@@ -253,9 +254,18 @@ def batch_tokens(device: torch.device) -> int:
     return CPU_BATCH_TOKENS
 
 
+def _free_memory(device: torch.device) -> str:
+    """Say what a GPU has left, which other programs may be using."""
+    if device.type != "cuda":
+        return ""
+    free, total = (size / 2**30 for size in torch.cuda.mem_get_info(device))
+    return f" ({free:.1f} of the GPU's {total:.0f} GiB are free)"
+
+
 def _is_lack_of_memory(fault: RuntimeError) -> bool:
-    """Recognise it on a CPU too, where torch has no exception of its own for it."""
-    return isinstance(fault, torch.OutOfMemoryError) or "DefaultCPUAllocator" in str(fault)
+    """Recognise it too where torch has no exception of its own for it: on a CPU, and in cuBLAS."""
+    signs = ("DefaultCPUAllocator", "CUBLAS_STATUS_ALLOC_FAILED")
+    return isinstance(fault, torch.OutOfMemoryError) or any(sign in str(fault) for sign in signs)
 
 
 def _padded(rows: list[list[int]]) -> Tensor:

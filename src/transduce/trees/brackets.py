@@ -12,7 +12,8 @@ MAX_DEPTH = 10_000
 MAX_CHARS = 1 << 20
 """Of the brackets of one tree."""
 
-_PART = re.compile(r"[()]|[^\s()]+")
+_PART = re.compile(r"\(\s*([^\s()]+)\s+([^\s()]+)\s*\)|[()]|[^\s()]+")
+"""A tag over a word in its brackets, most of a tree, is one part."""
 _COMMENT = "*x*"
 """How the lines above the trees of the Switchboard and Brown corpora begin."""
 _ESCAPES = {"(": "-LRB-", ")": "-RRB-"}
@@ -55,19 +56,20 @@ def parse_brackets(text: str) -> Tree:
     """
     opened: list[_Open] = []
     root: Tree | None = None
-    for part in _PART.findall(text):
+    for found in _PART.finditer(text):
+        part, tag, word = found.group(0, 1, 2)
         if root is not None:
-            raise TreeError(f"{part!r} follows after the end of the tree")
+            raise TreeError(f"{part[:1] if tag else part!r} follows after the end of the tree")
         if part == "(":
             if len(opened) == MAX_DEPTH:
                 raise TreeError(f"it is nested deeper than {MAX_DEPTH:,} brackets")
-            opened.append(_Open([], []))
-        elif not opened:
+            opened.append(_Open())
+        elif not tag and not opened:
             raise TreeError(f"{part!r} stands outside of all brackets")
-        elif part != ")":
+        elif not tag and part != ")":
             opened[-1].add_text(part)
         else:
-            node = opened.pop().closed()
+            node = Tree(tag, word=word) if tag else opened.pop().closed()
             if opened:
                 opened[-1].children.append(node)
             else:
@@ -79,12 +81,14 @@ def parse_brackets(text: str) -> Tree:
     return root
 
 
-@dataclass(frozen=True)
 class _Open:
     """A bracket that is not closed yet."""
 
-    texts: list[str]  # its label, perhaps a word
-    children: list[Tree]
+    __slots__ = ("children", "texts")
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []  # its label, perhaps a word
+        self.children: list[Tree] = []
 
     def add_text(self, text: str) -> None:
         if self.children:

@@ -1,5 +1,7 @@
 """The usual cleaning of treebanks: no traces, no functional labels, one label for the root."""
 
+from functools import lru_cache
+
 from transduce.trees.brackets import TreeError
 from transduce.trees.tree import TOP, Tree
 
@@ -35,6 +37,7 @@ def cleaned(tree: Tree) -> Tree:
     return Tree(TOP, (Tree(label, tuple(found)),))
 
 
+@lru_cache(maxsize=10_000)
 def plain_label(label: str) -> str:
     """Return a label without functional labels and indices: what is before the first - or =."""
     if label.startswith("-"):

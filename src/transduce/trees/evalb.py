@@ -7,7 +7,7 @@ matches one of the same label (ADVP and PRT are the same) over the same words, e
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Literal
@@ -102,6 +102,18 @@ def compare(gold: Tree, test: Tree | None, parameters: Parameters = COLLINS) -> 
     )
 
 
+def missing(gold: Tree, parameters: Parameters = COLLINS) -> SentenceCounts:
+    """Count the brackets of the reference as not found."""
+    reference = _Kept.of(gold, parameters)
+    length = sum(leaf.label != "-NONE-" for leaf in gold.leaves())
+    return SentenceCounts("error", length, gold=len(reference.brackets))
+
+
+def has_tags(tree: Tree) -> bool:
+    """Return whether tags are more than placeholders."""
+    return any(leaf.label != ANY_TAG for leaf in tree.leaves())
+
+
 def summary(sentences: Iterable[SentenceCounts]) -> BracketScores:
     """Sum up sentences as EVALB does."""
     counted = list(sentences)
@@ -128,21 +140,16 @@ def f1_of(matched: float, gold: float, test: float) -> float:
 
 
 def with_tags_of(test: Tree, gold: Tree) -> Tree:
-    """Give a tree whose tags are normalised those of the reference, if it has as many words.
+    """Give a tree the tags of the reference, if it has as many words.
 
     EVALB needs tags to know what is punctuation.
     """
     tags = [leaf.label for leaf in gold.leaves()]
-    own = [leaf.label for leaf in test.leaves()]
-    if len(own) != len(tags) or any(tag != ANY_TAG for tag in own):
+    if len(test.leaves()) != len(tags):
         return test
-    return _with_tags(test, tags)
-
-
-def _with_tags(tree: Tree, tags: Sequence[str]) -> Tree:
     levels: list[list[Tree]] = [[]]
     left = iter(tags)
-    for node, is_complete in tree.walk():
+    for node, is_complete in test.walk():
         if node.word is not None:
             levels[-1].append(Tree(next(left), word=node.word))
         elif not is_complete:

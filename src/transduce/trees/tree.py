@@ -1,22 +1,27 @@
 """A constituency tree. Trees may be very deep, so nothing here calls itself."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 TOP = "TOP"
 """The label of the root, which is no part of what a parser predicts."""
 
 
-@dataclass(frozen=True, eq=False, repr=False)  # the generated methods would call themselves
 class Tree:
-    """A node: a part-of-speech tag over a word, or a label over one or more nodes."""
+    """A node: a part-of-speech tag over a word, or a label over one or more nodes.
 
-    label: str
-    children: tuple["Tree", ...] = ()
-    word: str | None = None  # None: it has children
+    Treebanks have millions, and a dataclass takes three times as long to make.
+    """
 
-    def __post_init__(self) -> None:
-        assert bool(self.children) == (self.word is None), "a node has either children or a word"
+    __slots__ = ("children", "label", "word")
+
+    def __init__(
+        self, label: str, children: tuple["Tree", ...] = (), word: str | None = None
+    ) -> None:
+        """Take either children or a word."""
+        assert bool(children) == (word is None), "a node has either children or a word"
+        self.label = label
+        self.children = children
+        self.word = word
 
     def __repr__(self) -> str:
         return f"Tree({self.label!r}, {len(self.children)} children, {self.word!r})"
@@ -32,7 +37,7 @@ class Tree:
             yield node, is_complete
             if not is_complete:
                 waiting.append((node, True))
-                waiting.extend((child, child.word is not None) for child in reversed(node.children))
+                waiting += [(child, child.word is not None) for child in node.children[::-1]]
 
     def leaves(self) -> list["Tree"]:
         """Return the tags over words, from left to right."""

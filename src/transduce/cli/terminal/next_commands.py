@@ -17,12 +17,21 @@ def model_commands(model: Path, config: "Config | None", *, example: str) -> lis
 
     folder = shlex.quote(str(model))
     pair = None if config is None else training_pair(config)
-    served = folder if pair else f"en-de={folder}  # with its languages instead of en-de"
+    served = folder if pair else _with_languages(folder, config)
     return [
         f"echo {shlex.quote(example)} | {program()} translate {folder}",
         f"{program()} evaluate {folder} {_test_files(config, pair)}",
         f"{program()} serve {served}",
     ]
+
+
+def _with_languages(folder: str, config: "Config | None") -> str:
+    """Show where to name the languages of a model that does not tell them."""
+    if config is None or config.data.task == "translation":
+        return f"en-de={folder}  # with its languages instead of en-de"
+    if config.data.task == "parsing":
+        return f"en-ptb={folder}  # with the language of the sentences instead of en"
+    return f"src-tgt={folder}  # any two names of two or three letters"
 
 
 def _test_files(config: "Config | None", pair: "LanguagePair | None") -> str:

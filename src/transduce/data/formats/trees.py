@@ -1,6 +1,7 @@
 """Treebanks: the words of each tree and the tree itself, cleaned, as a pair of lines."""
 
 from collections.abc import Iterator
+from functools import lru_cache
 from pathlib import Path
 
 from transduce.data.formats.broken import BrokenRecord, beginning
@@ -19,11 +20,18 @@ def read_trees(path: Path) -> Iterator[list[str] | BrokenRecord]:
         try:
             if found.fault:
                 raise TreeError(found.fault)
-            tree = cleaned(parse_brackets(found.text))
+            words, brackets = _words_and_brackets(found.text)
         except TreeError as fault:
             yield _broken(path, found, fault)
         else:
-            yield [" ".join(tree.words()), to_brackets(tree)]
+            yield [words, brackets]
+
+
+@lru_cache(maxsize=50_000)
+def _words_and_brackets(text: str) -> tuple[str, str]:
+    """Read a tree; those of a treebank of usual size only once, though it is read several times."""
+    tree = cleaned(parse_brackets(text))
+    return " ".join(tree.words()), to_brackets(tree)
 
 
 def _broken(path: Path, found: TreeText, fault: TreeError) -> BrokenRecord:

@@ -8,15 +8,27 @@ from transduce.errors import InputError
 from transduce.tasks.base import AdditiveMetric, Scores
 from transduce.trees.brackets import TreeError, parse_brackets
 from transduce.trees.cleaning import cleaned
-from transduce.trees.evalb import COLLINS, SentenceCounts, compare, f1_of, percent, with_tags_of
+from transduce.trees.evalb import (
+    COLLINS,
+    SentenceCounts,
+    compare,
+    f1_of,
+    has_tags,
+    missing,
+    percent,
+    with_tags_of,
+)
 from transduce.trees.tree import Tree
+
+_OF_ALL = f"brackets|prm:{COLLINS.name}|labelled|tags:of the reference"
 
 
 class BracketF1(AdditiveMetric):
     """F1 of labelled brackets; beside it precision, recall, complete match, tagging accuracy.
 
     All are in per cent. "left out" counts sentences that EVALB takes for errors, or skips: no tree,
-    other words than the reference has without punctuation, or none.
+    other words than the reference has without punctuation, or none. "F1 of all" leaves out none:
+    punctuation is what the reference tags so, and a tree that is none lacks all brackets.
     """
 
     name: ClassVar[str] = "F1"
@@ -26,7 +38,7 @@ class BracketF1(AdditiveMetric):
 
     def counts(self, hypothesis: str, reference: str) -> tuple[float, ...]:
         """Count brackets, words and sentences; of a sentence that is left out, only that it is."""
-        found = compared(hypothesis, reference)
+        found, retagged = compared(hypothesis, reference)
         is_scored = found.status == "scored"
         return (
             found.matched,
@@ -37,11 +49,22 @@ class BracketF1(AdditiveMetric):
             found.right_tags,
             found.words,
             not is_scored,
+            retagged.matched,
+            retagged.gold,
+            retagged.test,
         )
+
+    def signature_of(self, name: str) -> str:
+        """Return EVALB's signature, or that of the F1 which leaves out nothing."""
+        return _OF_ALL if name == BracketF1OfAll.name else self.signature
+
+    def length(self, reference: str) -> int:
+        """Return the number of words of a tree, as EVALB counts them."""
+        return compared("", reference)[0].length
 
     def scores(self, sums: Sequence[float]) -> Scores:
         """Divide as EVALB does; where nothing is scored, F1 is 0 and the others are no numbers."""
-        matched, gold, test, complete, scored, right_tags, words, left_out = sums
+        matched, gold, test, complete, scored, right_tags, words, left_out, *of_all = sums
         return {
             "F1": f1_of(matched, gold, test) if gold + test else 0.0,
             "precision": percent(matched, test),
@@ -49,18 +72,33 @@ class BracketF1(AdditiveMetric):
             "complete": percent(complete, scored),
             "tagging": percent(right_tags, words),
             "left out": left_out,
+            "F1 of all": f1_of(*of_all) if any(of_all) else 0.0,
         }
 
 
+class BracketF1OfAll(BracketF1):
+    """The F1 by which a run chooses its weights: none is flattered by what it leaves out."""
+
+    name: ClassVar[str] = "F1 of all"
+    signature: ClassVar[str] = _OF_ALL
+
+
 @lru_cache(maxsize=50_000)
-def compared(hypothesis: str, reference: str) -> SentenceCounts:
-    """Compare two trees in brackets; raise if the reference is none."""
+def compared(hypothesis: str, reference: str) -> tuple[SentenceCounts, SentenceCounts]:
+    """Compare two trees in brackets as EVALB does, and with the reference's tags in both.
+
+    Raises if the reference is no tree.
+    """
     try:
         gold = cleaned(parse_brackets(reference))
     except TreeError as fault:
         raise InputError(f"the reference {reference[:60]!r} is no tree: {fault}") from fault
     ours = _tree_or_none(hypothesis)
-    return compare(gold, None if ours is None else with_tags_of(ours, gold))
+    if ours is None:
+        return compare(gold, None), missing(gold)
+    retagged = compare(gold, with_tags_of(ours, gold))
+    by_evalb = compare(gold, ours) if has_tags(ours) else retagged
+    return by_evalb, retagged if retagged.status == "scored" else missing(gold)
 
 
 def _tree_or_none(text: str) -> Tree | None:

@@ -124,7 +124,12 @@ def _asked(request: Request, init: str | None) -> Tree:
     """Return what is asked for, and what suits the task where nothing else is."""
     asked = request.settings() if init is None else settings_from(init, request.settings())
     task = asked.get("data", {}).get("task")
-    return merge(find_task(task).settings(), asked) if isinstance(task, str) else asked
+    if not isinstance(task, str):
+        return asked
+    suited = find_task(task).settings()
+    if asked.get("model", {}).get("kind", "transformer") != "transformer":
+        suited.pop("model", None)  # another kind has other settings
+    return merge(suited, asked)
 
 
 def _conditions(machine: Machine, rank: ProcessRank, phase: Phase) -> Conditions:
