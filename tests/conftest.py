@@ -4,6 +4,7 @@
 """
 
 import os
+from collections import Counter
 
 # The tensors are small: a second thread would only wait. Also for the commands that tests start,
 # because another number of threads sums in another order, and some tests compare bits.
@@ -26,13 +27,20 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip exhaustive tests unless they are asked for, whatever `-m` selects."""
+    """Skip exhaustive tests unless they are asked for, whatever `-m` selects.
+
+    Of one marked `exhaustive(after=n)`, the first n sets of parameters run.
+    """
     if config.getoption("--all"):
         return
     skip = pytest.mark.skip(reason="exhaustive: make test-all, or --all, runs it")
+    seen: Counter[str] = Counter()
     for item in items:
-        if item.get_closest_marker("exhaustive"):
-            item.add_marker(skip)
+        if marker := item.get_closest_marker("exhaustive"):
+            name = item.nodeid.partition("[")[0]
+            seen[name] += 1
+            if seen[name] > marker.kwargs.get("after", 0):
+                item.add_marker(skip)
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ def figure(monkeypatch: pytest.MonkeyPatch) -> Figure:
     return made
 
 
+@pytest.mark.exhaustive(after=4)
 @pytest.mark.parametrize("h", [1, 3, 4, 8])
 @pytest.mark.parametrize("kind", ["encoder", "decoder", "cross"])
 def test_every_kind_is_drawn(tmp_path: Path, kind: AttentionKind, h: int) -> None:

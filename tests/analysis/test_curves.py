@@ -57,6 +57,7 @@ def legend(figure: Figure, panel: int) -> list[str]:
     return [text.get_text() for text in found.get_texts()] if found else []
 
 
+@pytest.mark.exhaustive(after=4)
 @pytest.mark.parametrize(
     "events",
     [

@@ -259,6 +259,7 @@ def test_what_is_not_finite_is_no_best(tmp_path: Path) -> None:
 NONSENSE = [b"\xff\xfe\x00", b"{}\n{}\n", b"[1]\n[1]\n", b"no json\nat all\n", b"", b"\n\n\n"]
 
 
+@pytest.mark.exhaustive(after=5)
 @pytest.mark.parametrize("file", ["journal.jsonl", "config.yaml"])
 @pytest.mark.parametrize("content", [*NONSENSE, None])
 def test_nonsense_in_a_run_hides_no_other(folder: Path, file: str, content: bytes | None) -> None:

@@ -139,6 +139,7 @@ def noisy(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> OnTerminal:
     return OnTerminal(out, written.decode().replace("\r\n", "\n").replace("\n", "\r\n"))
 
 
+@pytest.mark.exhaustive(after=1)
 @pytest.mark.parametrize(
     "note",
     [

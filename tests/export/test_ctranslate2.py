@@ -89,6 +89,7 @@ def encoded(*, prefix: int = 0) -> list[EncodedSentence]:
     return [EncodedSentence(ids, place, ids[:prefix]) for place, ids in enumerate(rows)]
 
 
+@pytest.mark.exhaustive(after=3)
 @pytest.mark.parametrize("beam", [1, 4])
 def test_without_a_length_penalty_both_engines_find_the_same(model: Path, beam: int) -> None:
     options = Options(beam=beam, alpha=0.0, second_try=False)

@@ -77,6 +77,7 @@ def test_the_tokenizer_gives_the_same_ids_and_texts(model: Path, exported: Path)
     assert [tokenizer.decode(row, skip_special_tokens=True) for row in ids[:12]] == TEXTS
 
 
+@pytest.mark.exhaustive(after=1)
 def test_generate_translates_as_we_do(model: Path, exported: Path, theirs: Any) -> None:
     tokenizer = transformers.AutoTokenizer.from_pretrained(exported)
     expected = []

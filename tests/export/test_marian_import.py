@@ -104,6 +104,7 @@ def test_logits_are_those_of_transformers(original: tuple[Path, Any], imported: 
         assert (ours[..., [PAD_ID, BOS_ID]] < ours[..., 4:].min() - 100).all()
 
 
+@pytest.mark.exhaustive(after=1)
 @pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
 def test_it_translates_as_generate_does(
     original: tuple[Path, Any], imported: Path, engine: Any

@@ -64,6 +64,7 @@ def test_the_source_determines_the_target() -> None:
         assert german.setdefault(pair.src, pair.tgt) == pair.tgt
 
 
+@pytest.mark.exhaustive
 def test_millions_of_pairs_are_possible() -> None:
     # Samples of m and n from N equally likely sentences share about m·n/N; unequal ones share more,
     # so m·n over the number shared is a lower bound of N. Short sentences do repeat.

@@ -33,6 +33,7 @@ def test_the_training_forward_is_one_graph(backend: str, norm: str) -> None:
     assert_same_compiled(model, lambda: model(src, tgt), backend)
 
 
+@pytest.mark.exhaustive
 @needs_compiler
 def test_generated_code_of_a_sub_layer_computes_the_same() -> None:
     """A small graph, because generated C++ takes seconds to build."""

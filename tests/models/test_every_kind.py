@@ -51,6 +51,7 @@ def test_a_sentence_scores_the_same_alone_and_padded_in_a_batch(
         assert_close(together[row : row + 1, :m], alone, rtol=0, atol=1e-11)
 
 
+@pytest.mark.exhaustive(after=2)
 @every_kind
 @given(data=st.data())
 def test_a_sentence_of_padding_alone_gives_finite_scores(kind: str, data: st.DataObject) -> None:
@@ -127,6 +128,7 @@ def tensors_of(state: LayerState) -> list[Tensor]:
     return [value for value in vars(state).values() if isinstance(value, Tensor)]
 
 
+@pytest.mark.exhaustive(after=2)
 @every_kind
 @given(data=st.data())
 def test_steps_and_beams_take_no_new_memory(kind: str, data: st.DataObject) -> None:
@@ -141,6 +143,7 @@ def test_steps_and_beams_take_no_new_memory(kind: str, data: st.DataObject) -> N
     assert [tensor.data_ptr() for tensor in tensors_of(state)] == before
 
 
+@pytest.mark.exhaustive(after=2)
 @every_kind
 @given(data=st.data())
 def test_memory_can_be_used_again(kind: str, data: st.DataObject) -> None:

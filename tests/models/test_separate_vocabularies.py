@@ -38,6 +38,7 @@ def as_second_half(src: Tensor) -> Tensor:
     return torch.where(src == PAD_ID, PAD_ID, src + VOCAB_SIZE)
 
 
+@pytest.mark.exhaustive(after=2)
 @pytest.mark.parametrize("kind", OF_BOTH)
 @given(data=st.data())
 def test_it_equals_a_shared_model_with_disjoint_entries(kind: str, data: st.DataObject) -> None:

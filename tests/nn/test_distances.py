@@ -286,6 +286,7 @@ def test_computed_tables_are_rebuilt_after_loading() -> None:
         assert torch.equal(ours, theirs)
 
 
+@pytest.mark.exhaustive(after=2)
 @pytest.mark.parametrize("is_packed", [False, True])
 @pytest.mark.parametrize("term", TERMS)
 def test_an_attention_of_any_kind_compiles_to_one_graph(term: str, is_packed: bool) -> None:

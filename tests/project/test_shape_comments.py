@@ -169,6 +169,7 @@ def test_those_of_convolutional_models_are_true() -> None:
     assert shape_faults(sources, lambda _: sizes, visit) == []
 
 
+@pytest.mark.exhaustive(after=4)
 @pytest.mark.parametrize(
     ("file", "true", "planted"),
     [

@@ -83,6 +83,7 @@ def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-40])
 
 
+@pytest.mark.exhaustive(after=2)
 @pytest.mark.parametrize(
     ("name", "damage", "reason"),
     [

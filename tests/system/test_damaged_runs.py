@@ -71,6 +71,7 @@ def test_a_state_that_is_no_record_is_named(text: str, run: Path, command: Comma
     assert command("translate", run, given=LINE).mistake().startswith(f"{state} is damaged (")
 
 
+@pytest.mark.exhaustive(after=2)
 @pytest.mark.parametrize("name", BUDGETS)
 def test_damaged_changes_of_the_budget_are_named(name: str, run: Path, command: Command) -> None:
     """They are read where a run was reopened: it has weights, and no card."""

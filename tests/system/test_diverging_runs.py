@@ -61,6 +61,7 @@ def test_a_new_run_that_learns_nothing_fails(
     assert not (run / "README.md").exists()
 
 
+@pytest.mark.exhaustive(after=1)
 @pytest.mark.parametrize(
     ("steps", "message"),
     [(40, "training diverged: 5 steps in a row"), (13, "training diverged: the last 6 steps up")],

@@ -208,6 +208,7 @@ def test_python_takes_several_files_too() -> None:
     assert len(result.others[0].report.comparisons) == 3
 
 
+@pytest.mark.exhaustive(after=1)
 @pytest.mark.parametrize("name", ["few.tsv", "few.jsonl", "few.csv"])
 def test_one_file_has_source_and_reference(name: str, folder: Path, command: Command) -> None:
     write_few(folder)
@@ -263,6 +264,7 @@ def test_japanese_is_scored_in_characters(folder: Path, command: Command) -> Non
     assert f"BLEU by length {training.signature}" in result.out
 
 
+@pytest.mark.exhaustive(after=1)
 @pytest.mark.skipif(find_spec("MeCab") is not None, reason="MeCab is installed")
 @pytest.mark.parametrize(
     "data",

@@ -71,6 +71,7 @@ def test_every_kind_of_this_package_is_run() -> None:
     assert SMALL.keys() == _OWN.keys()
 
 
+@pytest.mark.exhaustive(after=1)
 @every_kind
 def test_it_resumes_bit_for_bit_and_says_what_it_is(
     kind: str, corpus: Path, runs: Path, tmp_path: Path, command: Command
@@ -105,6 +106,7 @@ def test_hypotheses_have_their_forced_scores(
         assert hypothesis.score == pytest.approx(expected.item(), abs=1e-3)
 
 
+@pytest.mark.exhaustive(after=2)
 @every_kind
 def test_the_command_the_ensemble_and_the_server_agree(
     kind: str, corpus: Path, runs: Path, tmp_path: Path, command: Command
@@ -123,6 +125,7 @@ def test_the_command_the_ensemble_and_the_server_agree(
     assert answer.json()["translations"][0]["text"] == alone.out.splitlines()[0]
 
 
+@pytest.mark.exhaustive(after=2)
 @every_kind
 def test_it_is_described_shown_and_not_exported(
     kind: str, corpus: Path, runs: Path, tmp_path: Path, command: Command

@@ -46,6 +46,7 @@ def test_a_run_with_experts_is_trained_resumed_and_translates(
     assert alone == [f"{line}\n" for line in together[:3]]
 
 
+@pytest.mark.exhaustive(after=1)
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -73,6 +73,7 @@ def test_mistakes_are_one_line(imported: Path, tmp_path: Path, run: Run) -> None
         assert said.count("\n") == 1
 
 
+@pytest.mark.exhaustive
 def test_an_imported_model_is_trained_further_and_resumes_without_it(
     imported: Path, tmp_path: Path, run: Run
 ) -> None:

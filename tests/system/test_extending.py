@@ -130,6 +130,7 @@ def test_it_trains_and_says_what_it_is(trained: Path) -> None:
     assert "kind: gru" in (trained / "config.yaml").read_text(encoding="utf-8")
 
 
+@pytest.mark.exhaustive
 @pytest.mark.usefixtures("installed")
 def test_killed_it_resumes_bit_for_bit(
     site: Path, corpus: Path, trained: Path, tmp_path: Path, command: Command

@@ -67,6 +67,7 @@ def test_results_never_take_the_place_of_a_users_file(
     assert notes.read_text() == "my notes\n"
 
 
+@pytest.mark.exhaustive(after=1)
 @pytest.mark.parametrize("started_with", [[], ["--preset", "tiny"]], ids=["no preset", "tiny"])
 def test_another_preset_is_another_run(
     started_with: list[str], corpus: Path, tmp_path: Path, command: Command
@@ -80,6 +81,7 @@ def test_another_preset_is_another_run(
     assert command(*begun, *started_with, *few).code == 0
 
 
+@pytest.mark.exhaustive(after=2)
 @pytest.mark.parametrize(
     ("given", "line"),
     [
@@ -166,6 +168,7 @@ def in_packed_files(folder: Path, pairs: list[tuple[str, str]]) -> list[str]:
 Written = Callable[[Path, list[tuple[str, str]]], list[str]]
 
 
+@pytest.mark.exhaustive(after=1)
 @pytest.mark.parametrize("written", [in_csv, in_json, in_packed_files])
 def test_the_commands_to_copy_name_the_languages(
     written: Written, tmp_path: Path, command: Command

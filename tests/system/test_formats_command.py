@@ -63,6 +63,7 @@ def _in_folder(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
 
 
+@pytest.mark.exhaustive(after=3)
 @pytest.mark.parametrize("name", FIELDS)
 def test_translate_reads_the_source_side(name: str, command: Command) -> None:
     plain = command("translate", "model", "a.src", "--beam", "1")

@@ -238,6 +238,7 @@ def test_a_run_that_resumes_says_what_is_left(
     assert re.search(told, said, re.M)
 
 
+@pytest.mark.exhaustive(after=1)
 @pytest.mark.parametrize(
     ("after", "line"),
     [
@@ -278,6 +279,7 @@ def test_a_run_resumed_after_the_metric_changed_is_scored_by_one(
         assert "tok:13a" in found.metric.signature
 
 
+@pytest.mark.exhaustive
 def test_of_a_huge_development_set_a_sample_has_its_loss_computed_until_the_end(
     corpus: Path, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

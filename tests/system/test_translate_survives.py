@@ -66,6 +66,7 @@ def interrupted_at(search: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(TorchEngine, "search_with_retry", interrupted)
 
 
+@pytest.mark.exhaustive(after=2)
 @pytest.mark.parametrize("form", FORMS)
 def test_what_ctrl_c_leaves_is_continued(
     form: str, model: Path, text: Path, command: Command, monkeypatch: pytest.MonkeyPatch
@@ -134,6 +135,7 @@ def stopped(command: Command, monkeypatch: pytest.MonkeyPatch, *arguments: str |
         return command("translate", *arguments)
 
 
+@pytest.mark.exhaustive(after=3)
 @pytest.mark.parametrize(
     ("change", "difference"),
     [
@@ -181,6 +183,7 @@ def test_another_command_is_refused_and_leaves_what_is_done(
     assert out.read_bytes().count(b"\n") == len(LINES)
 
 
+@pytest.mark.exhaustive(after=1)
 @pytest.mark.parametrize("name", ["version", "device", "window"])
 def test_what_changes_no_translation_does_not_stop_it(
     name: str, model: Path, text: Path, command: Command, monkeypatch: pytest.MonkeyPatch
@@ -204,6 +207,7 @@ def test_what_changes_no_translation_does_not_stop_it(
     assert out.read_bytes() == text.with_name("whole").read_bytes()
 
 
+@pytest.mark.exhaustive(after=4)
 @pytest.mark.parametrize("form", ["jsonl", "n-best"])
 @pytest.mark.parametrize(
     "damage",

@@ -71,6 +71,7 @@ COMMANDS: dict[str, Arguments] = {
 }
 
 
+@pytest.mark.exhaustive(after=3)
 @pytest.mark.parametrize("name", COMMANDS)
 def test_every_command_takes_it_and_says_which_weights(
     name: str, stopped: Path, corpus: Path, tmp_path: Path, command: Command

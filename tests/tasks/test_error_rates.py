@@ -98,6 +98,7 @@ def test_rouge_is_that_of_rouge_score() -> None:
         )
 
 
+@pytest.mark.exhaustive(after=1)
 @pytest.mark.parametrize(
     "metric", [ExactMatch(), WordErrorRate(), CharacterErrorRate(), Rouge()], ids=lambda m: m.name
 )

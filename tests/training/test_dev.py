@@ -95,6 +95,7 @@ def test_text_that_was_cut_before_is_scored_in_whole_words() -> None:
     assert list(found.hypotheses) == [pair.tgt for pair in PAIRS]
 
 
+@pytest.mark.exhaustive(after=1)
 @pytest.mark.parametrize("max_tokens", [1, 500, 10**6])
 def test_every_sentence_is_translated_as_if_alone_and_in_its_place(max_tokens: int) -> None:
     model = new_model().double().eval()

@@ -85,6 +85,7 @@ def test_the_loss_decides_where_the_settings_say_so(
     assert "signature `a stand-in`" in card
 
 
+@pytest.mark.exhaustive(after=1)
 @pytest.mark.parametrize(
     ("word", "higher_is_better"),
     [(None, True), ("metric", True), ("bleu", False)],  # the last word is that of version 0.1
@@ -130,6 +131,7 @@ def test_a_run_that_translates_only_at_its_end_chooses_by_the_metric_there(
     assert f"| best checkpoint (step {lowest.step}) |" in card
 
 
+@pytest.mark.exhaustive(after=1)
 @pytest.mark.parametrize("usable", [True, False])
 def test_a_model_that_cannot_be_used_is_told_with_what_helps(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, usable: bool

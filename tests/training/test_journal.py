@@ -94,6 +94,7 @@ def test_each_event_is_in_the_file_when_the_call_returns(tmp_path: Path) -> None
             assert read_journal(path) == HISTORY[:count]
 
 
+@pytest.mark.exhaustive(after=2)
 @pytest.mark.parametrize("step", [0, 1, 2, 3])
 def test_killed_at_any_byte_it_goes_on(tmp_path: Path, step: int) -> None:
     path = tmp_path / "journal.jsonl"

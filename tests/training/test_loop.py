@@ -121,6 +121,7 @@ def test_each_budget_ends_a_run(budget: dict[str, object], ending: str, tmp_path
     assert fit(setup(tmp_path, run.config)) == reason, "a finished run stays finished"
 
 
+@pytest.mark.exhaustive(after=1)
 @pytest.mark.parametrize("stops", [[3], [10], [13, 14, 27]])
 def test_stopped_and_resumed_is_the_same_run(stops: list[int], tmp_path: Path) -> None:
     changes = {"model": {"p_drop": 0.2}, "run": {"checkpoint_steps": 10, "ema_decay": 0.9}}

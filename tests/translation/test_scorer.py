@@ -47,6 +47,7 @@ def by_hand(pair: Pair) -> list[float]:
     return found
 
 
+@pytest.mark.exhaustive(after=1)
 @pytest.mark.parametrize("max_tokens", [1, 60, 300, 10**6])
 def test_scores_are_those_of_every_pair_alone_and_in_order(max_tokens: int) -> None:
     found = list(Scorer(LOADED, max_tokens=max_tokens).score(PAIRS))
