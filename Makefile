@@ -35,6 +35,7 @@ docs: $(READY)  ## run every command of the documents for real, in a quarter of 
 
 site: $(READY)  ## build the documents and a reference of the Python API into build/site
 	$(BIN)/python docs/site/build.py
+	@echo 'open build/site/index.html in a browser'
 
 package: $(READY)  ## build a wheel and an sdist into dist, and check them
 	rm -rf dist

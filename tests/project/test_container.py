@@ -186,7 +186,7 @@ def test_the_steps_make_a_server_that_answers(image: Image, model: Path) -> None
 def test_it_runs_the_installed_package_and_its_page(image: Image) -> None:
     code = "import transduce.serving.app as app; print(app.__file__)"
     python = f"{image.inside(ENVIRONMENT)}/bin/python"
-    found = Path(subprocess.check_output([python, "-c", code], text=True).strip())
+    found = Path(subprocess.check_output([python, "-I", "-c", code], text=True).strip())
     assert found.is_relative_to(image.root)
     assert {path.name for path in (found.parent / "web").iterdir()} >= {"index.html", "page.js"}
 

@@ -10,6 +10,7 @@ import pytest
 
 from tests.command import Command
 from tests.sweeps.small_sweeps import STEPS, products, small_plan, sweep_file, write_texts
+from transduce.sweeps import report as report_module
 from transduce.sweeps.running.runner import SweepWatcher, run_sweep
 from transduce.sweeps.running.status import RunStatus
 from transduce.sweeps.running.worker import Failed, Message
@@ -92,6 +93,15 @@ def test_a_run_whose_budget_was_changed_is_marked(
     told = "base, seed 1: its budget was changed at step 12: steps 12 → 14: a run that goes on past"
     assert told in report.out
     assert told in (out / "results.md").read_text(encoding="utf-8")
+
+
+def test_without_matplotlib_the_command_says_that_there_are_no_pictures(
+    command: Command, texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(report_module, "available", lambda: False)
+    file = sweep_file(tmp_path / "s.yaml", texts, variations=[], test=[])
+    done = command("sweep", file, "--out", tmp_path / "out")
+    assert done.err.splitlines()[-1].startswith("no pictures: pip install 'transduce[plot]'")
 
 
 def test_what_lies_in_another_folder_is_not_overwritten(

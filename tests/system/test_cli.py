@@ -14,6 +14,7 @@ import pytest
 import transduce
 from tests.command import Command
 from transduce.config.kinds import kind_names
+from transduce.config.load import load_config
 from transduce.config.presets import all_presets
 
 
@@ -68,6 +69,14 @@ def test_presets_are_listed_whole_in_80_columns(command: Command) -> None:
     assert shown == {*headings, "preset", *all_presets()}
     assert max(len(line) for line in lines) <= 80
     assert not any("…" in line for line in lines)
+
+
+def test_presets_show_steps_that_are_no_whole_thousands(command: Command) -> None:
+    assert load_config("memory_network").training.steps == 1_500
+    [row] = [
+        line for line in command("presets").out.splitlines() if line.startswith("memory_network")
+    ]
+    assert row.split()[-1] == "1.5K"
 
 
 @pytest.mark.parametrize(

@@ -80,6 +80,7 @@ def test_without_a_budget_it_says_how_long_it_will_take_and_scores_early(
     result = command(*training(corpus, out, **OPEN | {"training.steps": 30}))
     assert result.code == 0, result.err
     assert re.search(r"^time: about .* here for 30 steps of 512 tokens a side", result.err, re.M)
+    assert "\n--minutes sets a limit; what is done can be used at any time\n" in result.err
     timings = re.findall(r"^timing .*\)$", result.err, re.M)
     assert max(map(len, timings)) + len("  0:00:00") <= 80, "a terminal has room for the time"
     scored = [

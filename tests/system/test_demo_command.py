@@ -76,6 +76,11 @@ def test_the_demo_ends_with_a_model_pictures_and_what_to_do_next(done: Demo) -> 
     assert (folder / "text/train.de").read_text(encoding="utf-8").count("\n") == 300
 
 
+def test_the_training_of_the_demo_names_no_option_that_the_demo_lacks(done: Demo) -> None:
+    assert "time: about " in done.err
+    assert "--minutes" not in done.err
+
+
 @pytest.mark.usefixtures("without_pictures")
 def test_the_commands_it_ends_with_run() -> None:
     result = CliRunner().invoke(app, ["demo", "--out", "a folder", "--quick"])

@@ -294,6 +294,9 @@ def test_a_missing_package_is_named_once(command: Command, monkeypatch: pytest.M
     install = "pip install 'transduce[paper]' (in a clone: pip install '.[paper]')"
     line = f"BLEU as in the paper: not computed: it needs the package sacremoses: {install}"
     assert line in " ".join(result.out.split())
+    unnamed = command("evaluate", "--hyp", "hyp", "--ref", "ref")
+    both = f"{line}; then name the target language with --lang, such as --lang de"
+    assert both in " ".join(unnamed.out.split())
 
 
 def test_sources_in_a_script_that_the_model_does_not_know_are_noted(

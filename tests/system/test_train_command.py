@@ -349,7 +349,7 @@ def test_a_run_needs_a_folder(
     files = ["--src", str(corpus / "a.en"), "--tgt", str(corpus / "a.de")]
     message = complaint(command("train", *files))
     assert message == (
-        "transduce: where to? Name a folder for the run with --out, such as runs/ende"
+        "transduce: where to? Name a folder for the run with --out, such as runs/mine"
     )
     for words in ([], ["--steps", "2"]):
         assert complaint(command("train", *words)).startswith("transduce: no training text: ")

@@ -294,6 +294,14 @@ def test_a_mistake_is_one_line(
     assert message in translate(model, text, *arguments).mistake()
 
 
+def test_a_model_given_as_text_is_refused_with_how_to_make_an_ensemble(
+    translate: Translate, model: Path, text: Path
+) -> None:
+    message = translate(model, model, text).mistake()
+    assert message.startswith(f"{model} is a folder")
+    assert message.endswith(f"use --ensemble {model}")
+
+
 def test_another_number_of_prefixes_is_refused(
     translate: Translate, model: Path, text: Path
 ) -> None:

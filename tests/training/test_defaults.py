@@ -135,7 +135,7 @@ def test_a_budget_too_small_to_learn_anything_is_warned_of() -> None:
         ({"minutes": 10_000, "steps": 50}, 10_000, "of the 10,000 minutes for 50 steps"),
         ({"minutes": 10_000}, 60, "on this corpus, more would hardly help"),
         ({"patience": 3}, 10_000, "it ends when it stops improving"),
-        ({}, 10_000, "--minutes sets a limit"),
+        ({}, 10_000, "time: about "),
     ],
 )
 def test_what_ends_the_run_decides_what_is_said(training: Tree, pairs: int, said: str) -> None:

@@ -52,5 +52,5 @@ def _columns(config: "Config") -> dict[str, str]:
     training = config.training
     return config.model.columns() | {
         "ε_ls": f"{training.eps_ls}",
-        "steps": f"{training.steps // 1000}K",
+        "steps": f"{training.steps / 1000:g}K",
     }

@@ -13,6 +13,8 @@ from transduce.errors import InputError
 if TYPE_CHECKING:
     from transduce.config.schema import Tree
 
+WITHOUT_BUDGET = "--minutes sets a limit; what is done can be used at any time"
+
 RecipeArgument = Annotated[
     Path | None,
     typer.Argument(metavar="RECIPE.yaml", help="Settings; 'preset: NAME' starts from a preset."),
@@ -145,7 +147,7 @@ def train(
         "training": {"minutes": minutes, "steps": steps, "epochs": epochs},
         "run": {"device": device, "seed": seed},
     }
-    with watching() as watch:
+    with watching(WITHOUT_BUDGET) as watch:
         outcome = run(
             recipe,
             src=src or [],

@@ -160,7 +160,7 @@ def translate(
     from transduce.cli.terminal.text_input import TextInput
     from transduce.cli.terminal.text_output import check_new_file
 
-    lines = TextInput(files or [], fields=fields)
+    lines = TextInput(_no_folders(files or []), fields=fields)
     check_new_file(out)
     if draw is not None:
         check_drawing(draw, model)
@@ -206,6 +206,19 @@ def translate(
         translated = work.write_or_continue(out, total, precision=precision)
     if out is not None:
         _say_written(out, translated, total, seconds=time.monotonic() - began)
+
+
+def _no_folders(files: list[Path]) -> list[Path]:
+    """Return the files; raise if one is a folder, as given by those who mean an ensemble."""
+    from transduce.errors import InputError
+
+    for path in files:
+        if path.is_dir():
+            raise InputError(
+                f"{path} is a folder, and files with text are expected; if it is another model, "
+                f"for an ensemble, use --ensemble {path}"
+            )
+    return files
 
 
 def _say_written(out: Path, translated: int, total: int | None, *, seconds: float) -> None:

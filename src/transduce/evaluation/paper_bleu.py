@@ -52,7 +52,7 @@ def paper_bleu(
 def moses_tokenizer(language: str) -> Callable[[str], str]:
     """Return Moses' tokenizer for a language: from text to tokens joined by spaces."""
     check_language(language)
-    tokenizer = _sacremoses().MosesTokenizer(lang=language.partition("-")[0])
+    tokenizer = require_sacremoses().MosesTokenizer(lang=language.partition("-")[0])
 
     def tokenised(text: str) -> str:
         words: str = tokenizer.tokenize(text, return_str=True)
@@ -72,7 +72,8 @@ def split_compounds(text: str) -> str:
     return _COMPOUND.sub(r"\1 ##AT##-##AT## \2", text)
 
 
-def _sacremoses() -> ModuleType:
+def require_sacremoses() -> ModuleType:
+    """Return the package with Moses' tokenizer; raise if it is not installed."""
     try:
         return import_module("sacremoses")
     except ImportError:

@@ -14,6 +14,7 @@ from transduce.evaluation.paper_bleu import (
     MissingMosesError,
     check_language,
     paper_bleu,
+    require_sacremoses,
 )
 from transduce.evaluation.report import (
     EvaluationReport,
@@ -26,6 +27,8 @@ from transduce.evaluation.report import (
 from transduce.tasks.base import AdditiveMetric, MetricScore
 from transduce.tasks.registry import choose_metric, find_task
 from transduce.tasks.tokenization import Tokenization, warnings_of
+
+NAME_LANGUAGE = "name the target language with --lang, such as --lang de"
 
 
 @dataclass(frozen=True)
@@ -178,14 +181,16 @@ class Scoring:
         self, hypotheses: Sequence[str], texts: ComparedTexts
     ) -> tuple[MetricScore | None, str]:
         """Score as the paper does, or return why not."""
-        if not self.language:
-            return None, "name the target language with --lang, such as --lang de"
         if self.tokenization.writing.spacing == "none":
             return None, "Moses' tokenizer needs spaces between words"
         try:
-            return paper_bleu(hypotheses, *texts.references, language=self.language), ""
+            require_sacremoses()
         except MissingMosesError as lacking:
-            return None, f"it{str(lacking).removeprefix(PAPER_BLEU)}"
+            reason = f"it{str(lacking).removeprefix(PAPER_BLEU)}"
+            return None, reason if self.language else f"{reason}; then {NAME_LANGUAGE}"
+        if not self.language:
+            return None, NAME_LANGUAGE
+        return paper_bleu(hypotheses, *texts.references, language=self.language), ""
 
 
 def check_same_length(name: object, lines: Sequence[str], references: Sequence[str]) -> None:

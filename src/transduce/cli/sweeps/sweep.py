@@ -150,3 +150,5 @@ def _write_report(plan: "SweepPlan") -> None:
     report = write_report(plan)
     print_results(report.results)
     typer.echo(f"results: {', '.join(str(path) for path in report.files)}", err=True)
+    for note in report.notes:
+        typer.echo(note, err=True)

@@ -34,10 +34,11 @@ MANY_DROPPED = 0.1
 
 
 @contextmanager
-def watching() -> "Iterator[Watch]":
+def watching(hint_without_budget: str = "") -> "Iterator[Watch]":
     """Show a training run, and treat Ctrl-C as a request to stop.
 
-    If a signal was caught, the command ends with its exit code.
+    If a signal was caught, the command ends with its exit code. The hint is shown at the start of a
+    run whose time has no limit.
     """
     from transduce.cli.terminal.train_display import Display
     from transduce.hardware.allocator import keep_freed_memory
@@ -49,7 +50,7 @@ def watching() -> "Iterator[Watch]":
     process = _process_rank()
     with ExitStack() as stack:
         display = stack.enter_context(Display()) if process.rank == 0 else None
-        watch = Watch(display, stack, process)
+        watch = Watch(display, stack, process, hint_without_budget=hint_without_budget)
         yield watch
     if watch.caught:
         raise typer.Exit(128 + watch.caught)
@@ -74,12 +75,20 @@ class Watch:
     ends it at once. Signals that the process was started to ignore, as with `nohup`, stay ignored.
     """
 
-    def __init__(self, display: "Display | None", stack: ExitStack, process: "ProcessRank") -> None:
+    def __init__(
+        self,
+        display: "Display | None",
+        stack: ExitStack,
+        process: "ProcessRank",
+        *,
+        hint_without_budget: str = "",
+    ) -> None:
         from transduce.cli.terminal.samples import Samples
 
         self.process = process
         self.caught = 0  # the number of the signal; 0: none
         self._display = display
+        self._hint_without_budget = hint_without_budget
         self._stack = stack
         self._samples = Samples(every_s=0 if display and display.moves else SAMPLES_EVERY_S)
         self._translated: Translated | None = None
@@ -169,7 +178,8 @@ class Watch:
         if event.planned is not None:
             self._speed_check = SpeedCheck(event.planned)
         data = describe_data(event.data, event.config.data) if event.data else []
-        for line in (*data, *event.notes, *_summary(event.config, event.data, event.step)):
+        hint = self._budget_hint(event)
+        for line in (*data, *event.notes, *hint, *_summary(event.config, event.data, event.step)):
             self._display.say(line)
         if tensorboard.available():
             points = tensorboard.EventFiles(event.folder / EVENTS, event.step)
@@ -178,6 +188,11 @@ class Watch:
             self._folder = event.folder
         else:
             self._display.say(f"For curves.png and TensorBoard: {how_to_install('plot')}")
+
+    def _budget_hint(self, event: "Settled") -> list[str]:
+        """Return the hint for a run that starts without a limit of its time."""
+        is_open = event.planned is not None and event.config.training.minutes is None
+        return [self._hint_without_budget] if is_open and self._hint_without_budget else []
 
     def _report(self, event: "Event") -> None:
         """Pass an event to the listeners; at a score, draw the curves again."""

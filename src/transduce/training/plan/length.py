@@ -40,8 +40,7 @@ def describe_length(length: Length, minutes: float | None) -> tuple[str, ...]:
     if length.ends_by == "patience":
         return (f"time: {length} take about {time} here; it ends when it stops improving",)
     if minutes is None:
-        rest = "; --minutes sets a limit, and what is done can be used at any time"
-        return (f"time: about {time} here for {length}{rest}",)
+        return (f"time: about {time} here for {length}",)
     if length.ends_by != "minutes":
         rest = "" if length.ends_by == "steps" else ": on this corpus, more would hardly help"
         return (f"time: about {time} of the {counted(minutes, 'minute')} for {length}{rest}",)
