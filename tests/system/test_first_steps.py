@@ -189,8 +189,9 @@ def test_where_nothing_tells_the_languages_the_command_to_serve_asks_for_them(
     files = ("--src", "x.one", "--tgt", "x.two")
     done = command("train", *files, "--out", "run", *settings(), folder=tmp_path)
     assert done.code == 0, done.err
-    words = shlex.split(done.err.rstrip().splitlines()[-1], comments=True)
-    assert words[-2:] == ["serve", "en-de=run"]
+    *_, evaluate, serve = done.err.rstrip().splitlines()
+    assert evaluate.endswith("evaluate run --src test.one --ref test.two")
+    assert shlex.split(serve, comments=True)[-2:] == ["serve", "en-de=run"]
 
 
 @pytest.mark.parametrize(

@@ -41,8 +41,11 @@ def _test_files(config: "Config | None", pair: "LanguagePair | None") -> str:
     files = () if config is None else config.data.src + config.data.tgt
     if any(format_of(Path(name)) == "trees" for name in files):  # which have both sides
         return "--src test.mrg"
-    src, ref = (pair.source, pair.target) if pair else ("src", "ref")
-    return f"--src test.{src} --ref test.{ref}"
+    if pair:
+        return f"--src test.{pair.source} --ref test.{pair.target}"
+    endings = [Path(name).suffix for name in (files[0], files[-1])] if len(files) == 2 else []
+    src, ref = endings if len(set(endings) - {""}) == 2 else (".src", ".ref")
+    return f"--src test{src} --ref test{ref}"
 
 
 def program() -> str:

@@ -52,7 +52,7 @@ def describe_length(length: Length, minutes: float | None) -> tuple[str, ...]:
     needed = math.ceil(minutes * 3 * USEFUL_STEPS / length.steps)
     few = counted(length.steps, "step is", "steps are")
     warning = (
-        f"warning: {few} too few to learn to translate; give it at least "
+        f"warning: {few} too few to learn to translate; better give it "
         f"{counted(needed, 'minute')}, or a faster machine"
     )
     return (line, warning)
