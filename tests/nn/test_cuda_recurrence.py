@@ -56,16 +56,21 @@ def test_outputs_and_gradients_are_those_of_the_cpu(cell: str, decoder: str) -> 
 
 @every_cell
 @every_decoder
-def test_bfloat16_changes_the_gradient_as_a_whole_by_its_rounding_alone(
+def test_bfloat16_changes_outputs_and_gradients_by_its_rounding_alone(
     cell: str, decoder: str
 ) -> None:
-    """One rounding changes a number by at most 0.4 %; a small tensor alone may change by more."""
+    """One rounding changes a number by at most 0.4 %; the gradient as a whole averages many."""
     config = config_of(cell, decoder)
     found, expected = (
-        torch.cat([gradient.flatten() for gradient in gradients_of(config, device, autocast)[1:]])
-        for device, autocast in (("cuda", torch.bfloat16), ("cpu", None))
+        gradients_of(config, "cuda", torch.bfloat16),
+        gradients_of(config, "cpu", None),
     )
-    assert (found - expected).norm() <= 0.02 * expected.norm()
+    for mine, its in zip(found, expected, strict=True):
+        assert (mine - its).norm() <= 0.05 * its.norm()
+    mine, its = (
+        torch.cat([gradient.flatten() for gradient in all_[1:]]) for all_ in (found, expected)
+    )
+    assert (mine - its).norm() <= 0.02 * its.norm()
 
 
 @pytest.mark.filterwarnings("ignore:Synchronization debug mode is a prototype")

@@ -9,7 +9,7 @@ TOP = "TOP"
 class Tree:
     """A node: a part-of-speech tag over a word, or a label over one or more nodes.
 
-    Treebanks have millions, and a dataclass takes three times as long to make.
+    Treebanks have millions, and a frozen dataclass is slower to make.
     """
 
     __slots__ = ("children", "label", "word")

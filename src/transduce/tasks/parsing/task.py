@@ -42,8 +42,7 @@ class ParsingTask(Task):
     def settings(self) -> Tree:
         """Give the target a vocabulary of its own: labels, brackets and tags.
 
-        Positions are rotary: with the paper's, the decoder loses count of the words, and needs
-        many more steps to learn it.
+        Positions are rotary: with the paper's, the decoder often loses count of the words.
         """
         return {
             "data": {
