@@ -2,7 +2,7 @@
 
     python benchmarks/compare_systems.py train recipes/comparison/rnn.yaml --data multi30k_bpe \
         --corpora data --out runs/rnn --minutes 3 --speed 900000
-    python benchmarks/compare_systems.py table runs/transformer runs/rnn …
+    python benchmarks/compare_systems.py table runs/transformer runs/rnn … [--test test.2016]
     python benchmarks/compare_systems.py draw runs/transformer runs/rnn … --out comparison.png
 
 A budget is in minutes, in operations or in epochs. With `--speed`, the source and target tokens per
@@ -35,41 +35,57 @@ from transduce.training.run.events import Scored, Stepped
 from transduce.training.run.folder import RunFolder
 from transduce.training.run.prepare import prepare_run
 
-RECORD, HYPOTHESES, REFERENCES = "comparison.json", "test.hyp", "test.ref"
+RECORD = "comparison.json"
 BACKWARD_TOO = 3
 """A backward pass has twice the operations of the forward pass."""
 
 
 @dataclass(frozen=True)
 class DataSet:
-    """A corpus below the folder of all corpora."""
+    """A corpus below the folder of all corpora: files without the endings of their languages."""
 
-    train: str
-    dev: str
-    test: str
+    train: tuple[str, ...]
+    dev: tuple[str, ...]
+    tests: tuple[str, ...]
     src: str = "en"
     tgt: str = "de"
+    compressed: str = ""  # the last ending of training text
     tokenizer: str | None = None  # of BLEU
     settings: tuple[str, ...] = ()
 
-    def files(self, corpora: Path, split: str) -> tuple[str, str]:
-        """Return the source and target of a split."""
-        return f"{corpora / split}.{self.src}", f"{corpora / split}.{self.tgt}"
+    def training_texts(self, corpora: Path) -> dict[str, list[str]]:
+        """Return the files that `transduce.train` is given."""
+        return {
+            name: [f"{corpora / stem}.{language}{ending}" for stem in stems]
+            for side, stems, ending in (("", self.train, self.compressed), ("dev_", self.dev, ""))
+            for name, language in ((f"{side}src", self.src), (f"{side}tgt", self.tgt))
+        } | {"held_out": [str(file) for test in self.tests for file in self.test(corpora, test)]}
+
+    def test(self, corpora: Path, test: str) -> tuple[Path, Path]:
+        """Return the source and target of a test set."""
+        return corpora / f"{test}.{self.src}", corpora / f"{test}.{self.tgt}"
 
 
 DATA = {
     "multi30k_bpe": DataSet(
-        "multi30k-bpe/train",
-        "multi30k-bpe/valid",
-        "multi30k-bpe/test.2016",
+        ("multi30k-bpe/train",),
+        ("multi30k-bpe/valid",),
+        ("multi30k-bpe/test.2016",),
         tokenizer="none",
         settings=("data.subwords=whitespace", "data.clean=false", "model.vocab_size=12000"),
     ),
     "multi30k": DataSet(
-        "multi30k/train",
-        "multi30k/val",
-        "multi30k/test_2016_flickr",
+        ("multi30k/train",),
+        ("multi30k/val",),
+        ("multi30k/test_2016_flickr",),
         settings=("model.vocab_size=8000",),
+    ),
+    "europarl": DataSet(
+        tuple(f"europarl-de-en/train.{quarter}" for quarter in range(4)),
+        ("newstest/newstest2013", "europarl-de-en/dev"),
+        ("europarl-de-en/test", "newstest/newstest2014.ende"),
+        compressed=".xz",
+        settings=("model.vocab_size=24000", "data.punctuation=plain"),
     ),
 }
 
@@ -126,9 +142,7 @@ class Record:
 def train_one(args: argparse.Namespace) -> None:
     """Train one system, translate the test set, and write both down in the run's folder."""
     data = DATA[args.data]
-    texts: dict[str, str] = {}
-    texts["src"], texts["tgt"] = data.files(args.corpora, data.train)
-    texts["dev_src"], texts["dev_tgt"] = data.files(args.corpora, data.dev)
+    texts = data.training_texts(args.corpora)
     settings = [*data.settings, *args.set]
     request = make_request(
         args.recipe,
@@ -171,8 +185,9 @@ def train_one(args: argparse.Namespace) -> None:
         settings=settled.config.model_dump(mode="json", exclude={"data"}),
     )
     (outcome.folder / RECORD).write_text(json.dumps(asdict(record), indent=1) + "\n")
-    _translate(outcome.folder, data, args.corpora, beam=args.beam)
-    sys.stdout.write(_line(args.recipe.stem, outcome.folder) + "\n")
+    translate_tests(outcome.folder, args.corpora, beam=args.beam)
+    for test in data.tests:
+        sys.stdout.write(_line(args.recipe.stem, outcome.folder, test) + "\n")
 
 
 class _Quiet:
@@ -219,14 +234,21 @@ def _curve(events: Sequence[Any]) -> list[Point]:
     return points
 
 
-def _translate(folder: Path, data: DataSet, corpora: Path, *, beam: int) -> None:
+def translate_tests(folder: Path, corpora: Path, *, beam: int) -> None:
+    """Translate the test sets of the corpus, and write their references beside them."""
+    data = DATA[read(folder).data]
     translator = transduce.load(folder)
-    src, tgt = (Path(name).read_text(encoding="utf-8") for name in data.files(corpora, data.test))
-    options = transduce.Options(beam=beam)
-    found = translator.translate(src.splitlines(), options)
-    references = [line.replace("@@ ", "") for line in tgt.splitlines()]
-    for name, lines in ((HYPOTHESES, [t.text for t in found]), (REFERENCES, references)):
-        (folder / name).write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
+    for test in data.tests:
+        src, tgt = (file.read_text(encoding="utf-8") for file in data.test(corpora, test))
+        found = translator.translate(src.splitlines(), transduce.Options(beam=beam))
+        references = [line.replace("@@ ", "") for line in tgt.splitlines()]
+        for kind, lines in (("hyp", [t.text for t in found]), ("ref", references)):
+            text = "".join(f"{line}\n" for line in lines)
+            _test_file(folder, test, kind).write_text(text, encoding="utf-8")
+
+
+def _test_file(folder: Path, test: str, kind: str) -> Path:
+    return folder / f"{Path(test).name}.{kind}"
 
 
 def read(folder: Path) -> Record:
@@ -244,17 +266,17 @@ class Row:
     against: Comparison | None  # the first system; None: it is the first
 
 
-def rows_of(folders: Sequence[Path]) -> list[Row]:
-    """Score all systems on the test set, and compare each with the first."""
+def rows_of(folders: Sequence[Path], test: str | None = None) -> list[Row]:
+    """Score all systems on a test set of their corpus, and compare each with the first."""
     records = [read(folder) for folder in folders]
     if len({record.data for record in records}) > 1:
         raise SystemExit("these runs are of different corpora: compare those of one")
-    texts = [_lines(folder / HYPOTHESES) for folder in folders]
-    references = _lines(folders[0] / REFERENCES)
-    tokenizer = DATA[records[0].data].tokenizer
-    reports = report(
-        texts, [references], tokenization=choose_tokenization(references, tokenizer=tokenizer)
-    )
+    data = DATA[records[0].data]
+    test = test or data.tests[0]
+    texts = [_lines(_test_file(folder, test, "hyp")) for folder in folders]
+    references = _lines(_test_file(folders[0], test, "ref"))
+    tokenization = choose_tokenization(references, tokenizer=data.tokenizer)
+    reports = report(texts, [references], tokenization=tokenization)
     return [
         Row(record, one.scores[0], one.comparisons[0] if one.comparisons else None)
         for record, one in zip(records, reports, strict=True)
@@ -265,11 +287,11 @@ def _lines(path: Path) -> list[str]:
     return path.read_text(encoding="utf-8").splitlines()
 
 
-def _line(name: str, folder: Path) -> str:
-    [row] = rows_of([folder])
+def _line(name: str, folder: Path, test: str) -> str:
+    [row] = rows_of([folder], test)
     return (
-        f"{name}: test BLEU {row.bleu.score:.2f} ± {row.bleu.margin or 0:.2f}, best dev "
-        f"{row.record.best:.2f}, {row.record.tokens_per_s:,.0f} tokens/s, "
+        f"{name}: {Path(test).name} BLEU {row.bleu.score:.2f} ± {row.bleu.margin or 0:.2f}, "
+        f"best dev {row.record.best:.2f}, {row.record.tokens_per_s:,.0f} tokens/s, "
         f"{row.record.operations:.2e} operations in {row.record.seconds:.0f} s"
     )
 
@@ -354,12 +376,13 @@ def main() -> None:
     for name in ("table", "draw"):
         shown = commands.add_parser(name)
         shown.add_argument("runs", type=Path, nargs="+")
+        shown.add_argument("--test", help="a test set of the corpus; if not given, the first")
     shown.add_argument("--out", type=Path, default=Path("comparison.png"))
     args = parser.parse_args()
     if args.command == "train":
         train_one(args)
     elif args.command == "table":
-        sys.stdout.write(table(rows_of(args.runs)) + "\n")
+        sys.stdout.write(table(rows_of(args.runs, args.test)) + "\n")
     else:
         draw([read(folder) for folder in args.runs], args.out)
 
