@@ -5,6 +5,7 @@ import math
 import reprlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
+from functools import cache
 from typing import Any, Literal, Self, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -20,11 +21,17 @@ def as_typed(kind: type[_Record], values: Mapping[str, Any]) -> _Record:
     """Make a dataclass of what was read; a value of another type is a ValueError that names it."""
     try:
         written = json.dumps(values, default=asdict)  # in JSON, an object may be a dataclass
-        return TypeAdapter(kind).validate_json(written, strict=True)
+        return _validator(kind).validate_json(written, strict=True)
     except ValidationError as malformed:
         first = malformed.errors(include_url=False)[0]
         name = ".".join(map(str, first["loc"]))
         raise ValueError(f"{name} is {reprlib.repr(first['input'])}") from malformed
+
+
+@cache
+def _validator(kind: type[_Record]) -> TypeAdapter[_Record]:
+    """Return what reads a dataclass; building it takes far longer than reading one."""
+    return TypeAdapter(kind)
 
 
 @dataclass(frozen=True)
