@@ -7,7 +7,7 @@ import re
 import resource
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -115,6 +115,18 @@ def forked(function: Callable[..., None], *arguments: object) -> BaseProcess:
     process = context.Process(target=function, args=arguments)
     process.start()
     return process
+
+
+def run_with_streams(arguments: Sequence[str], *, out: int, err: int) -> None:
+    """Run the command with open files as its output: in a process that a test has forked."""
+    from transduce.cli.app import main
+
+    for number, file in ((1, out), (2, err)):
+        os.dup2(file, number)
+    sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
+    sys.argv = ["transduce", *arguments]
+    main()
 
 
 def _run(

@@ -4,13 +4,12 @@ import contextlib
 import os
 import pty
 import re
-import sys
 from pathlib import Path
 from threading import Thread
 
 import pytest
 
-from tests.command import forked
+from tests.command import forked, run_with_streams
 from tests.system.small_runs import stopped_run, write_corpus
 
 
@@ -23,16 +22,10 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def run_on(terminal: str, file: Path | None, arguments: list[str]) -> None:
     """Run the command with a terminal as its standard error, and a file or a pipe as its output."""
-    from transduce.cli.app import main
-
     os.environ.update({"TERM": "xterm", "COLUMNS": "200"})  # noqa: TID251
     _read, pipe = os.pipe()  # which has room for what is written here
-    os.dup2(pipe if file is None else os.open(file, os.O_WRONLY | os.O_CREAT), 1)
-    os.dup2(os.open(terminal, os.O_WRONLY), 2)
-    sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
-    sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
-    sys.argv = ["transduce", *arguments]
-    main()
+    out = pipe if file is None else os.open(file, os.O_WRONLY | os.O_CREAT)
+    run_with_streams(arguments, out=out, err=os.open(terminal, os.O_WRONLY))
 
 
 def on_terminal(*arguments: str | Path, file: Path | None = None) -> list[str]:

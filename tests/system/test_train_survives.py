@@ -171,7 +171,8 @@ def test_killed_while_scoring(corpus: Path, undisturbed: Undisturbed, tmp_path: 
     assert history(out) == history(undisturbed.out)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.exhaustive(after=1)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_killed_at_random_moments(
     number: int,
     corpus: Path,
