@@ -214,7 +214,13 @@ def test_the_task_scores_by_its_own_metric(tmp_path: Path, command: Command) -> 
     for name, texts in (("a.txt", lines), ("a.rev", [line[::-1] for line in lines])):
         (tmp_path / name).write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
     files = ["--src", str(tmp_path / "a.txt"), "--tgt", str(tmp_path / "a.rev")]
-    small = ["model.vocab_size=300", "model.max_positions=40", "model.n_layers=1", "model.d_model=16", "model.d_ff=32"]
+    small = [
+        "model.vocab_size=300",
+        "model.max_positions=40",
+        "model.n_layers=1",
+        "model.d_model=16",
+        "model.d_ff=32",
+    ]
     settings = [*small, "model.h=2", "data.task=reversal", "training.steps=4", "run.device=cpu"]
     out = tmp_path / "run"
     done = command("train", *files, "--out", out, *(f"--set={setting}" for setting in settings))

@@ -155,7 +155,10 @@ def test_the_cards_numbers_are_those_of_the_run(
     assert f"`{corpus / 'a.en'}` and `{corpus / 'a.de'}`" in card
     assert f"{started.parameters:,} parameters" in card
     assert started.parameters == sum(weights.numel() for weights in loaded.model.parameters())
-    assert f"{STEPS} steps of 300 tokens a side, {last.epoch - 1 + last.epoch_share:.1f} epochs" in card
+    assert (
+        f"{STEPS} steps of 300 tokens a side, {last.epoch - 1 + last.epoch_share:.1f} epochs"
+        in card
+    )
     assert f"{last.tokens:,} source and target tokens" in card
     assert f"{len(PAIRS)} pairs read, {started.pairs} trained on" in card
     assert "1 empty" in card

@@ -9,11 +9,11 @@ import pytest
 from tests.command import Command
 from tests.data.preparing import decoded, folders
 from tests.search.scripted import ScriptedModel
-from tests.system.small_runs import short_pairs
 from tests.tasks.toy import Backwards
 from transduce.data.encoding import TargetForm
 from transduce.data.store import Store, StoreSpec
 from transduce.errors import ConfigError
+from transduce.grammar import generate
 from transduce.models.folder import load_model
 from transduce.text.special_ids import EOS_ID
 from transduce.text.tokenizer import Tokenizer
@@ -22,11 +22,10 @@ from transduce.training.loop import TrainingOutcome, train
 from transduce.training.run.events import Event, Scored
 from transduce.training.run.journal import read_journal
 
-PAIRS = short_pairs(200, seed=6)
+PAIRS = list(generate(200, seed=6))
 SETTINGS: dict[str, dict[str, Any]] = {
     "data": {"task": "backwards", "clean": False},
-    "model": {"vocab_size": 280, "n_layers": 1, "d_model": 16, "d_ff": 16, "h": 2,
-              "max_positions": 32},
+    "model": {"vocab_size": 280, "n_layers": 1, "d_model": 16, "d_ff": 16, "h": 2},
     "training": {"batch_tokens": 400, "steps": 12, "learning_rate": 0.03, "warmup_steps": 2},
     "run": {"device": "cpu", "checkpoint_steps": 3, "choose_by": "metric", "score_sentences": 5},
 }
