@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Literal
+from unittest import mock
 
 import pytest
 
@@ -132,12 +133,11 @@ def run_with_streams(arguments: Sequence[str], *, out: int, err: int) -> None:
 def _run(
     arguments: list[str], log: Path, kill_at: KillAt | None, max_file_bytes: int | None
 ) -> None:
-    from transduce.analysis import curves
     from transduce.cli.app import main
 
     if max_file_bytes is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (max_file_bytes, max_file_bytes))
-    curves.draw_curves = lambda _events, _path: None
+    mock.patch("transduce.analysis.curves.draw_curves").start()
     for number in (signal.SIGINT, signal.SIGHUP):  # which nohup would have ignored
         signal.signal(number, signal.SIG_DFL)
     os.cpu_count = lambda: 1  # little text needs no processes to encode it

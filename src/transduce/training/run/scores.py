@@ -5,7 +5,6 @@ import math
 import reprlib
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
-from functools import cache
 from typing import Any, Literal, Self, TypeVar
 
 from pydantic import TypeAdapter, ValidationError
@@ -15,6 +14,7 @@ from transduce.training.run.events import Scored
 
 BestBy = Literal["loss", "metric"]
 _Record = TypeVar("_Record")
+_VALIDATORS: dict[object, TypeAdapter[Any]] = {}
 
 
 def as_typed(kind: type[_Record], values: Mapping[str, Any]) -> _Record:
@@ -28,10 +28,10 @@ def as_typed(kind: type[_Record], values: Mapping[str, Any]) -> _Record:
         raise ValueError(f"{name} is {reprlib.repr(first['input'])}") from malformed
 
 
-@cache
 def _validator(kind: type[_Record]) -> TypeAdapter[_Record]:
-    """Return what reads a dataclass; building it takes far longer than reading one."""
-    return TypeAdapter(kind)
+    """Return what reads a dataclass, built once: that takes far longer than reading."""
+    found: TypeAdapter[_Record] = _VALIDATORS.get(kind) or TypeAdapter(kind)
+    return _VALIDATORS.setdefault(kind, found)
 
 
 @dataclass(frozen=True)
