@@ -3,6 +3,8 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
+# Each file by one process, in the order of tests/conftest.py: those that take longest first.
+SHARED := --numprocesses auto --dist loadfile --no-loadscope-reorder
 
 .DEFAULT_GOAL := help
 .PHONY: help test test-all check format demo docs site package clean
@@ -11,10 +13,10 @@ help:  ## list the targets
 	@grep -E '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:[^#]*## */\t/'
 
 test: $(READY)  ## run the tests
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile
+	$(BIN)/python -m pytest $(SHARED)
 
 test-all: $(READY)  ## also the exhaustive tests: more kills, more and new random examples
-	$(BIN)/python -m pytest --numprocesses auto --dist loadfile --all --hypothesis-profile explore --moments 20 \
+	$(BIN)/python -m pytest $(SHARED) --all --hypothesis-profile explore --moments 20 \
 		--override-ini faulthandler_timeout=1800
 
 check: $(READY)  ## formatting, lint, strict types

@@ -4,12 +4,15 @@ import io
 import multiprocessing
 import os
 import re
+import resource
 import signal
 import sys
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
 from typing import Literal
+from unittest import mock
 
 import pytest
 
@@ -39,7 +42,11 @@ class Result:
 
 
 class Command:
-    """Runs the command with the given arguments, on a terminal of 80 columns."""
+    """Runs the command with the given arguments, on a terminal of 80 columns.
+
+    `transduce train` draws no curves, which would take a third of a small run: a test of the
+    command in a process of its own has them drawn.
+    """
 
     def __init__(self, capture: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch) -> None:
         self._capture, self._patch = capture, patch
@@ -58,6 +65,7 @@ class Command:
         with self._patch.context() as patch:
             patch.setattr(sys, "argv", ["transduce", *map(str, arguments)])
             patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
+            patch.setattr("transduce.analysis.curves.draw_curves", lambda _events, _path: None)
             for name, value in ({"COLUMNS": "80"} | (env or {})).items():
                 patch.setenv(name, value)
             if folder is not None:
@@ -85,21 +93,51 @@ class KillAt:
         sys.addaudithook(kill)
 
 
-def start(*arguments: str | Path, log: Path, kill_at: KillAt | None = None) -> BaseProcess:
+def start(
+    *arguments: str | Path,
+    log: Path,
+    kill_at: KillAt | None = None,
+    max_file_bytes: int | None = None,
+) -> BaseProcess:
     """Start the command in a process of its own that prints to a file.
+
+    `max_file_bytes` stands for a disk that is full. No curves are drawn.
+    """
+    return forked(_run, list(map(str, arguments)), log, kill_at, max_file_bytes)
+
+
+def forked(function: Callable[..., None], *arguments: object) -> BaseProcess:
+    """Call a function in a process of its own.
 
     The process is forked from a server that has loaded torch once, which saves seconds.
     """
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
-    process = context.Process(target=_run, args=(list(map(str, arguments)), log, kill_at))
+    process = context.Process(target=function, args=arguments)
     process.start()
     return process
 
 
-def _run(arguments: list[str], log: Path, kill_at: KillAt | None) -> None:
+def run_with_streams(arguments: Sequence[str], *, out: int, err: int) -> None:
+    """Run the command with open files as its output: in a process that a test has forked."""
     from transduce.cli.app import main
 
+    for number, file in ((1, out), (2, err)):
+        os.dup2(file, number)
+    sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
+    sys.stderr = os.fdopen(2, "w", encoding="utf-8", closefd=False)
+    sys.argv = ["transduce", *arguments]
+    main()
+
+
+def _run(
+    arguments: list[str], log: Path, kill_at: KillAt | None, max_file_bytes: int | None
+) -> None:
+    from transduce.cli.app import main
+
+    if max_file_bytes is not None:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (max_file_bytes, max_file_bytes))
+    mock.patch("transduce.analysis.curves.draw_curves").start()
     for number in (signal.SIGINT, signal.SIGHUP):  # which nohup would have ignored
         signal.signal(number, signal.SIG_DFL)
     os.cpu_count = lambda: 1  # little text needs no processes to encode it

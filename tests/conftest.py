@@ -5,6 +5,7 @@
 
 import os
 from collections import Counter
+from pathlib import Path
 
 # The tensors are small: a second thread would only wait. Also for the commands that tests start,
 # because another number of threads sums in another order, and some tests compare bits.
@@ -20,6 +21,10 @@ settings.register_profile("explore", derandomize=False, deadline=None, max_examp
 settings.load_profile("default")
 
 
+LONG = ("sweeps", "system", "project", "training", "serving", "export")
+"""Folders with the files that take longest."""
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the options of `make test-all`."""
     parser.addoption("--all", action="store_true", help="also run the exhaustive tests")
@@ -27,10 +32,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Skip exhaustive tests unless they are asked for, whatever `-m` selects.
+    """Put long files first, and skip exhaustive tests unless they are asked for.
 
-    Of one marked `exhaustive(after=n)`, the first n sets of parameters run.
+    A file is run by one process: a long one at the end would leave the others without work. Of a
+    test marked `exhaustive(after=n)`, the first n sets of parameters run, whatever `-m` selects.
     """
+    items.sort(key=_place)
     if config.getoption("--all"):
         return
     skip = pytest.mark.skip(reason="exhaustive: make test-all, or --all, runs it")
@@ -41,6 +48,11 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             seen[name] += 1
             if seen[name] > marker.kwargs.get("after", 0):
                 item.add_marker(skip)
+
+
+def _place(item: pytest.Item) -> int:
+    folder = item.path.relative_to(Path(__file__).parent).parts[0]
+    return LONG.index(folder) if folder in LONG else len(LONG)
 
 
 @pytest.fixture

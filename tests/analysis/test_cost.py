@@ -9,15 +9,23 @@ from torch.autograd.graph import saved_tensors_hooks
 
 from tests.drawing import model_configs, varied_configs
 from transduce import build_model
-from transduce.analysis.cost import cost_of
+from transduce.analysis.cost import Cost, cost_of
 from transduce.models.transformer.settings import TransformerConfig
 
 
-@settings(max_examples=4)
+@settings(max_examples=4)  # of some tenths of a second each
 @given(c=model_configs(), length=st.integers(1, 20))
-def test_operations_are_two_for_each_weight_used_and_each_pair_attended(
+def test_the_cost_of_random_models_is_that_of_the_formulas(
     c: TransformerConfig, length: int
 ) -> None:
+    cost = cost_of(c, length=length)
+    check_operations(c, length, cost)
+    check_parts(cost)
+    check_cache(c, cost)
+
+
+def check_operations(c: TransformerConfig, length: int, cost: Cost) -> None:
+    """They are two for each weight used and each pair attended to."""
     width = c.h * (c.d_k + c.d_v)
     attention = 2 * (2 * c.d_model * width + length * width)  # projections; scores and weighted sum
     feed_forward = 2 * (2 * c.d_model * c.d_ff)
@@ -25,10 +33,10 @@ def test_operations_are_two_for_each_weight_used_and_each_pair_attended(
     encoder = c.n_encoder_layers * (attention + feed_forward)
     decoder = c.n_decoder_layers * (2 * attention + feed_forward)
     expected = encoder + decoder + output
-    assert cost_of(c, length=length).operations_per_token == pytest.approx(expected)
+    assert cost.operations_per_token == pytest.approx(expected)
 
 
-@settings(max_examples=4)
+@settings(max_examples=2)
 @given(c=varied_configs(experts=4, experts_every=1, n_layers=2), length=st.integers(1, 20))
 def test_experts_count_where_they_are_used(c: TransformerConfig, length: int) -> None:
     one = c.model_copy(update={"experts": 0})
@@ -45,10 +53,8 @@ def test_experts_count_where_they_are_used(c: TransformerConfig, length: int) ->
     assert dense.used_parameters == dense.parameters
 
 
-@settings(max_examples=4)
-@given(c=model_configs(), length=st.integers(1, 20))
-def test_parts_add_up_to_the_whole(c: TransformerConfig, length: int) -> None:
-    cost = cost_of(c, length=length)
+def check_parts(cost: Cost) -> None:
+    """They add up to the whole."""
     whole = [part for part in cost.parts if part.depth == 0]
     assert sum(part.parameters for part in whole) == cost.parameters
     assert sum(part.operations_per_token for part in whole) == pytest.approx(
@@ -59,19 +65,16 @@ def test_parts_add_up_to_the_whole(c: TransformerConfig, length: int) -> None:
     assert sum(part.parameters for part in parts) == sum(part.parameters for part in layers)
 
 
-@settings(max_examples=4)
-@given(c=model_configs(), length=st.integers(1, 20))
-def test_decoding_keeps_the_keys_and_values_of_every_layer(
-    c: TransformerConfig, length: int
-) -> None:
+def check_cache(c: TransformerConfig, cost: Cost) -> None:
+    """Decoding keeps the keys and values of every layer."""
     keys_and_values = 4 * c.n_decoder_layers * c.h * (c.d_k + c.d_v)
-    cache = cost_of(c, length=length).cache
+    cache = cost.cache
     assert cache.per_src_token == keys_and_values + 1  # whether it is padding
     assert cache.per_tgt_token == keys_and_values + 4  # which slot a hypothesis descends from
     assert cache.per_hypothesis == 0
 
 
-@settings(max_examples=4)
+@settings(max_examples=3)
 @given(c=model_configs(norm="post"), length=st.integers(1, 20))
 def test_activations_are_those_that_a_real_run_keeps(c: TransformerConfig, length: int) -> None:
     model = build_model(c)

@@ -15,15 +15,16 @@ from pathlib import Path
 import pytest
 
 from tests.command import Command
+from tests.system.small_runs import MAX_POSITIONS, short_pairs
 from transduce.analysis import curves
 from transduce.data.corpus import Pair
-from transduce.grammar import generate
 
-PAIRS = [*generate(300, seed=4), Pair("Nothing.", ""), *generate(5, seed=4)]
+PAIRS = [*short_pairs(300, seed=4), Pair("Nothing.", ""), *short_pairs(5, seed=4)]
 HELD_OUT = 15
 COLUMNS = 200
 SETTINGS = {
     "model.vocab_size": 100_000,
+    "model.max_positions": MAX_POSITIONS,
     "model.n_layers": 1,
     "model.d_model": 16,
     "model.d_ff": 32,
@@ -199,7 +200,7 @@ def test_a_given_development_set_and_a_cut_corpus(tmp_path: Path, command: Comma
     dev, other = tmp_path / "dev.tsv", tmp_path / "b.tsv"
     dev.write_text("A dog.\tEin Hund.\nA cat.\tEine Katze.\n", encoding="utf-8")
     long = "Der Hund sieht die Katze. " * 30
-    rows = [f"{pair.src} Again.\t{pair.tgt} Wieder." for pair in generate(50, seed=8)]
+    rows = [f"{pair.src} Again.\t{pair.tgt} Wieder." for pair in short_pairs(50, seed=8)]
     other.write_text("\n".join([*rows, f"{long}\t{long}!"]), encoding="utf-8")
     changes: dict[str, object] = {"model.positions": "learned", "model.max_positions": 100}
     changes |= {"training.steps": 1, "model.vocab_size": 300}

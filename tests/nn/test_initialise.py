@@ -19,11 +19,11 @@ from transduce.nn.initialise import initialise
     d_k=st.sampled_from([16, 32, 64, 128]),
 )
 def test_scaled_scores_have_variance_near_1(seed: int, d_model: int, h: int, d_k: int) -> None:
-    config = TransformerConfig(vocab_size=8, n_layers=1, d_model=d_model, h=h, d_k=d_k)
+    config = TransformerConfig(vocab_size=8, n_layers=1, d_model=d_model, d_ff=8, h=h, d_k=d_k)
     attention = transformer(config, seed=seed).encoder[0].self_attention
     generator = torch.Generator().manual_seed(seed)
-    queries, keys = torch.randn(2, 1, 2000, d_model, generator=generator)
-    q = attention.w_q(queries).view(2000, h, d_k)
+    queries, keys = torch.randn(2, 1, 600, d_model, generator=generator)
+    q = attention.w_q(queries).view(600, h, d_k)
     k, _ = attention.keys_values(keys)
     scores = torch.einsum("thd,hsd->hts", q, k[0]) / math.sqrt(d_k)
     assert scores.var().item() == pytest.approx(1, abs=0.2)

@@ -142,6 +142,7 @@ def _brief_faults(command: str, place: Path) -> Iterator[str]:
     match arguments:
         case ["train", *_]:
             arguments = [*_without(arguments, "--minutes", "--steps"), "--steps", "2"]
+            arguments += ["--set", "model.max_positions=40"]  # until which it would translate
         case ["sweep", file, *_] if file.endswith(".yaml"):
             text = (place / file).read_text(encoding="utf-8")
             (place / file).write_text(re.sub("steps: [0-9]+}", "steps: 2}", text), encoding="utf-8")
@@ -152,6 +153,7 @@ def _brief_faults(command: str, place: Path) -> Iterator[str]:
         mock.patch.multiple(demo, **SMALL),
         mock.patch.multiple(data_demo, **FEW),
         mock.patch("os.cpu_count", return_value=1),  # so little text needs no second process
+        mock.patch("transduce.analysis.curves.draw_curves"),  # which takes longer than two steps
     ):
         result = _invoked(arguments, place, typed)
     if result.returncode:

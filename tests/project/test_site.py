@@ -1,4 +1,7 @@
-"""`make site`: all documents and the Python API as a site that needs no other host."""
+"""`make site`: all documents and the Python API as a site that needs no other host.
+
+Building it takes a quarter of a minute, so the default tests look at the pages that it is built of.
+"""
 
 import json
 import re
@@ -11,12 +14,14 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+from docs.site.build import configure, module_page
 
 import transduce
 from tests.project.documents import ROOT
-from tests.project.test_documents import EVERY_DOCUMENT
+from tests.project.test_documents import EVERY_DOCUMENT, broken_links
 
 BUILD = ROOT / "docs" / "site" / "build.py"
+PACKAGE = ROOT / "src" / "transduce"
 LOADED = {("script", "src"), ("img", "src"), ("link", "href"), ("iframe", "src")}
 
 
@@ -77,10 +82,28 @@ def faults(site: Path) -> Iterator[str]:
                 yield f"{path.relative_to(site)} links to {link}, which has no such anchor"
 
 
+def test_the_pages_to_build_are_whole_and_their_links_lead_somewhere(tmp_path: Path) -> None:
+    pages = tmp_path / "pages"
+    pages.mkdir()
+    settings = configure(tmp_path, pages)
+    for document in EVERY_DOCUMENT:
+        assert f" {document}\n" in settings, "it is in the navigation"
+        assert list(broken_links(pages / document)) == []
+    readme = (pages / "README.md").read_text(encoding="utf-8")
+    assert "](reference/transduce/nn/mixers/attention.md)" in readme
+    for path in PACKAGE.glob("*/**/*.py"):
+        page = module_page(path)
+        assert f" {page}\n" in settings
+        name = str(page.relative_to("reference").with_suffix("")).removesuffix("/index")
+        assert f"\n::: {name.replace('/', '.')}\n" in (pages / page).read_text(encoding="utf-8")
+
+
+@pytest.mark.exhaustive
 def test_every_link_leads_somewhere_and_nothing_comes_from_other_hosts(site: Path) -> None:
     assert list(faults(site)) == []
 
 
+@pytest.mark.exhaustive
 def test_no_style_or_font_comes_from_other_hosts(site: Path) -> None:
     sheets = list(site.rglob("*.css"))
     assert sheets
@@ -88,6 +111,7 @@ def test_no_style_or_font_comes_from_other_hosts(site: Path) -> None:
     assert [sheet for sheet in sheets if outside.search(sheet.read_text(encoding="utf-8"))] == []
 
 
+@pytest.mark.exhaustive
 def test_every_document_is_a_page(site: Path) -> None:
     for document in EVERY_DOCUMENT:
         place = Path(document)
@@ -97,23 +121,25 @@ def test_every_document_is_a_page(site: Path) -> None:
         assert f">{title}" in page.read_text(encoding="utf-8")
 
 
+@pytest.mark.exhaustive
 def test_a_link_to_a_module_leads_to_its_page(site: Path) -> None:
     index = (site / "index.html").read_text(encoding="utf-8")
     assert "reference/transduce/nn/mixers/attention.html" in index
     assert "attention.py" not in " ".join(Page(index).links)
 
 
+@pytest.mark.exhaustive
 def test_the_reference_has_every_public_name_and_every_module(site: Path) -> None:
     public = Page((site / "reference" / "index.html").read_text(encoding="utf-8"))
     names = {f"transduce.{name}" for name in transduce.__all__ if not name.startswith("_")}
     assert names <= public.ids
-    package = ROOT / "src" / "transduce"
-    for path in package.glob("*/**/*.py"):
-        within = path.relative_to(package.parent)
+    for path in PACKAGE.glob("*/**/*.py"):
+        within = path.relative_to(PACKAGE.parent)
         stem = "index" if path.stem == "__init__" else path.stem
         assert (site / "reference" / within.with_name(f"{stem}.html")).is_file()
 
 
+@pytest.mark.exhaustive
 def test_the_search_needs_no_server(site: Path) -> None:
     """A page from the disk can load a script, but not fetch a file or start a worker."""
     variable, _, index = (site / "search.js").read_text(encoding="utf-8").partition("=")

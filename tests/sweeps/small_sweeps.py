@@ -4,7 +4,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from tests.system.small_runs import write_corpus
+from tests.system.small_runs import MAX_POSITIONS, write_corpus
 from transduce.sweeps.file import SweepFile
 from transduce.sweeps.plan import SweepPlan, make_plan
 
@@ -26,7 +26,14 @@ def sweep_tree(corpus: Path, **entries: Any) -> dict[str, Any]:
         "base": "tiny",
         "settings": {
             "data": {"src": str(corpus / "a.en"), "tgt": str(corpus / "a.de"), "dev_pairs": 4},
-            "model": {"vocab_size": 300, "n_layers": 1, "d_model": 16, "d_ff": 32, "h": 2},
+            "model": {
+                "vocab_size": 300,
+                "max_positions": MAX_POSITIONS,
+                "n_layers": 1,
+                "d_model": 16,
+                "d_ff": 32,
+                "h": 2,
+            },
             "training": {"batch_tokens": 300, "schedule": "linear", "warmup_steps": 4},
             "run": {
                 "checkpoint_steps": 6,

@@ -16,6 +16,8 @@ from transduce.sweeps.searching import proposals
 from transduce.training.run.events import Scored, Started, Stepped
 from transduce.training.run.journal import read_journal
 
+pytestmark = pytest.mark.usefixtures("undrawn")
+
 RATE = "training.learning_rate"
 RANGES = {RATE: {"low": 1e-4, "high": 0.03, "log": True}, "model.p_drop": [0.0, 0.1, 0.2]}
 
@@ -102,30 +104,28 @@ def test_bad_trials_are_pruned_and_trials_can_be_added(
     assert translated.code == 0, translated.err
 
 
-def test_a_search_killed_in_mid_trial_ends_as_if_nothing_was(texts: Path, tmp_path: Path) -> None:
+@pytest.mark.exhaustive(after=1)
+@pytest.mark.parametrize(
+    "moment", ["runs/trial_3/seed-1/journal.jsonl", "runs/trial_4/seed-1/checkpoints/step-*6"]
+)
+def test_a_search_killed_in_mid_trial_ends_as_if_nothing_was(
+    moment: str, command: Command, texts: Path, tmp_path: Path
+) -> None:
     pytest.importorskip("optuna")
     prune = {"after_trials": 2, "after_share": 0}
     file = search_file(tmp_path / "s.yaml", texts, sampler="tpe", random_trials=2, prune=prune)
-
-    def sweep(out: Path) -> Any:
-        log = out.with_suffix(".log")
-        options = ("--search", "4", "--skip", "base", "--at-once", "1")
-        return start("sweep", file, "--out", out, *options, log=log)
-
-    def finish(out: Path) -> None:
-        process = sweep(out)
-        process.join()
-        assert process.exitcode == 0, out.with_suffix(".log").read_text()
-
+    sweep = ("sweep", file, "--search", "4", "--skip", "base", "--at-once", "1", "--out")
     whole, killed = tmp_path / "whole", tmp_path / "killed"
-    finish(whole)
-    for moment in ("runs/trial_3/seed-1/journal.jsonl", "runs/trial_4/seed-1/checkpoints/step-*6"):
-        process = sweep(killed)
-        while process.is_alive() and not any(killed.glob(moment)):
-            time.sleep(0.002)
-        os.kill(process.pid, signal.SIGKILL)
-        process.join()
-    finish(killed)
+    assert command(*sweep, whole).code == 0
+    process = start(*sweep, killed, log=tmp_path / "log")
+    while process.is_alive() and not any(killed.glob(moment)):
+        time.sleep(0.002)
+    assert process.pid is not None
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    assert process.exitcode == -signal.SIGKILL, (tmp_path / "log").read_text()
+    done = command(*sweep, killed)
+    assert done.code == 0, done.err
     assert len({str(found) for found in trial_values(whole).values()}) == 4
     assert trial_values(killed) == trial_values(whole)
     assert products(killed) == products(whole)

@@ -1,14 +1,12 @@
 """`transduce sweep` computes what is missing, and a run that fails does not stop the others."""
 
 import multiprocessing
-import subprocess
-import sys
 from collections import Counter
 from pathlib import Path
 
 import pytest
 
-from tests.command import Command
+from tests.command import Command, start
 from tests.sweeps.small_sweeps import STEPS, products, small_plan, sweep_file, write_texts
 from transduce.sweeps import report as report_module
 from transduce.sweeps.running.runner import SweepWatcher, run_sweep
@@ -16,6 +14,8 @@ from transduce.sweeps.running.status import RunStatus
 from transduce.sweeps.running.worker import Failed, Message
 from transduce.training.run.events import Started, Stepped
 from transduce.training.run.journal import read_journal
+
+pytestmark = pytest.mark.usefixtures("undrawn")
 
 
 @pytest.fixture(scope="module")
@@ -187,24 +187,17 @@ def test_runs_that_fail_are_tried_once_more_and_stop_no_others(texts: Path, tmp_
             {"set": {"model.d_ff": 64}},
         ],
     )
-    limited = (
-        "import resource; resource.setrlimit(resource.RLIMIT_FSIZE, (1_000_000, 1_000_000))\n"
-        "from transduce.cli.app import main\nif __name__ == '__main__': main()"
-    )
-    script = tmp_path / "limited.py"
-    script.write_text(limited)
-    done = subprocess.run(
-        [sys.executable, script, "sweep", file, "--out", out, "--at-once", "2"],
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert done.returncode == 2, done.stderr
+    log = tmp_path / "log"
+    options = ("--out", out, "--at-once", "2")
+    process = start("sweep", file, *options, log=log, max_file_bytes=1_000_000)
+    process.join()
+    lines = log.read_text().splitlines()
+    assert process.exitcode == 2, lines
     assert len([path for path in products(out) if "safetensors" in path]) == 2
-    last = done.stderr.splitlines()[-1]
+    last = lines[-1]
     assert last.startswith("transduce: 2 of 4 runs failed (diverges, seed 1: training diverged")
     assert last.endswith("; the same command tries again")
-    told = Counter(line.split(":")[0] for line in done.stderr.splitlines() if "failed: " in line)
+    told = Counter(line.split(":")[0] for line in lines if "failed: " in line)
     assert told == {"diverges, seed 1": 2, "no room, seed 1": 2}
     assert "cannot write" in (out / "runs/no_room/seed-1.fault").read_text()
     table = (out / "results.md").read_text(encoding="utf-8")

@@ -89,5 +89,5 @@ SETTINGS: dict[str, list[str]] = {
 """By kind, and perhaps a variant of it, as after `--set`."""
 
 VARIANTS = {name for name in SETTINGS if name.startswith("transformer, ")}
-SLOW = VARIANTS | {"bytenet", "neural_gpu"}
-"""Those that take longer than ten seconds, or much like another, are learnt in exhaustive tests."""
+SLOW = VARIANTS | {"bytenet", "conv_s2s", "neural_gpu"}
+"""Those that take longest, or much like another, are learnt in exhaustive tests."""

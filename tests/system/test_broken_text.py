@@ -8,11 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.command import Command
-from tests.system.small_runs import changes
+from tests.system.small_runs import changes, short_pairs
 from tests.translation.likely import random_model, saved
-from transduce.grammar import generate
 
-PAIRS = list(generate(60, seed=2))
+PAIRS = short_pairs(60, seed=2)
 
 
 def _tsv(broken: str) -> list[str]:

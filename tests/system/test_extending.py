@@ -14,8 +14,8 @@ import torch
 from fastapi.testclient import TestClient
 
 from tests.command import Command
+from tests.system.small_runs import short_pairs
 from transduce.config import kinds
-from transduce.grammar import generate
 from transduce.models.folder import load_model
 from transduce.search.beam import Beam, beam_search
 from transduce.search.forced import forced_scores
@@ -58,7 +58,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("corpus")
-    pairs = list(generate(300, seed=3))
+    pairs = short_pairs(300, seed=3)
     for name, side in (("a.en", 0), ("a.de", 1)):
         (folder / name).write_text("".join(f"{pair[side]}\n" for pair in pairs), encoding="utf-8")
     return folder
@@ -210,11 +210,17 @@ def test_without_its_package_the_folder_is_refused(trained: Path, command: Comma
 
 @pytest.mark.usefixtures("installed")
 def test_the_task_scores_by_its_own_metric(tmp_path: Path, command: Command) -> None:
-    lines = [pair.src for pair in generate(120, seed=5)]
+    lines = [pair.src for pair in short_pairs(120, seed=5)]
     for name, texts in (("a.txt", lines), ("a.rev", [line[::-1] for line in lines])):
         (tmp_path / name).write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
     files = ["--src", str(tmp_path / "a.txt"), "--tgt", str(tmp_path / "a.rev")]
-    small = ["model.vocab_size=300", "model.n_layers=1", "model.d_model=16", "model.d_ff=32"]
+    small = [
+        "model.vocab_size=300",
+        "model.max_positions=40",
+        "model.n_layers=1",
+        "model.d_model=16",
+        "model.d_ff=32",
+    ]
     settings = [*small, "model.h=2", "data.task=reversal", "training.steps=4", "run.device=cpu"]
     out = tmp_path / "run"
     done = command("train", *files, "--out", out, *(f"--set={setting}" for setting in settings))

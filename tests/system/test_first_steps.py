@@ -12,8 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.command import Command
-from tests.system.small_runs import changes, training, write_corpus
-from transduce.grammar import generate
+from tests.system.small_runs import changes, short_pairs, training, write_corpus
 
 
 @pytest.fixture(scope="module")
@@ -173,7 +172,7 @@ Written = Callable[[Path, list[tuple[str, str]]], list[str]]
 def test_the_commands_to_copy_name_the_languages(
     written: Written, tmp_path: Path, command: Command
 ) -> None:
-    files = written(tmp_path, [(pair.src, pair.tgt) for pair in generate(200, seed=4)])
+    files = written(tmp_path, [(pair.src, pair.tgt) for pair in short_pairs(200, seed=4)])
     done = command("train", *files, "--out", "run", *settings(), folder=tmp_path)
     assert done.code == 0, done.err
     _, evaluate, serve = done.err.rstrip().splitlines()[-3:]

@@ -89,6 +89,7 @@ def test_check_reads_both_sides(name: str, command: Command) -> None:
 def test_train_reads_every_format_for_every_purpose(tmp_path: Path, command: Command) -> None:
     settings = {"model.d_model": 16, "model.d_ff": 16, "model.h": 2, "model.n_layers": 1}
     budget = {"training.steps": 2, "model.vocab_size": 300, "run.device": "cpu"}
+    budget |= {"model.max_positions": 40}
     result = command(
         "train",
         *("--src", "a.csv", "--src", "a.tmx", "--src", "b.jsonl", "--fields", "de,en"),
@@ -110,7 +111,8 @@ def test_train_reads_every_format_for_every_purpose(tmp_path: Path, command: Com
 
 SMALL = (
     *("--set=model.d_model=16", "--set=model.d_ff=16", "--set=model.h=2", "--set=model.n_layers=1"),
-    *("--set=model.vocab_size=300", "--set=training.steps=1", "--set=run.device=cpu"),
+    *("--set=model.vocab_size=300", "--set=model.max_positions=99"),
+    *("--set=training.steps=1", "--set=run.device=cpu"),
 )
 
 

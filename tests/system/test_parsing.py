@@ -32,7 +32,9 @@ def trees(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def parser(trees: Path) -> Path:
     """A model folder, in order, with tags; hardly trained."""
     out = trees / "parser"
-    given = [one.removeprefix("--set=") for one in changes(training__steps=30)]
+    given = [
+        one.removeprefix("--set=") for one in changes(training__steps=8, model__max_positions=64)
+    ]
     transduce.train(
         out=out,
         tgt=trees / "train.mrg",
@@ -64,7 +66,13 @@ def test_weights_are_chosen_by_the_f1_of_all_and_the_commands_to_copy_name_trees
     trees: Path, command: Command, tmp_path: Path
 ) -> None:
     files = ("--task", "parsing", "--src", trees / "train.mrg", "--dev-src", trees / "dev.mrg")
-    done = command("train", *files, "--out", tmp_path / "run", *changes(training__steps=2))
+    done = command(
+        "train",
+        *files,
+        "--out",
+        tmp_path / "run",
+        *changes(training__steps=2, model__max_positions=64),
+    )
     assert done.code == 0, done.err
     assert "weights by F1 of all on " in done.err
     *_, evaluate, serve = done.err.splitlines()

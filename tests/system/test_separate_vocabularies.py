@@ -18,6 +18,7 @@ SEPARATE = {
     "data__shared_vocabulary": "false",
     "data__subwords": "characters",
     "data__tgt_subwords": "whitespace",
+    "model__max_positions": 64,
     "data__clean": "false",
 }
 STEPS, HALF = 8, 4

@@ -16,11 +16,11 @@ import torch
 from torch.nn.functional import cross_entropy
 
 from tests.command import Command, Result, start
+from tests.system.small_runs import MAX_POSITIONS, short_pairs
 from transduce.analysis import curves
 from transduce.config.load import load_config
 from transduce.config.presets import preset_named
 from transduce.data.corpus import Pair, TwoFiles, read_pairs
-from transduce.grammar import generate
 from transduce.models.folder import load_model
 from transduce.text.special_ids import BOS_ID, EOS_ID
 from transduce.training.run.checkpoint import Checkpoints
@@ -28,10 +28,11 @@ from transduce.training.run.events import Event, Scored, Started, Stepped
 from transduce.training.run.folder import RunFolder
 from transduce.training.run.journal import read_journal
 
-PAIRS = [*generate(300, seed=4), Pair("Nothing.", ""), *generate(5, seed=4)]
+PAIRS = [*short_pairs(300, seed=4), Pair("Nothing.", ""), *short_pairs(5, seed=4)]
 STEPS = 24
 SETTINGS = {
     "model.vocab_size": 300,
+    "model.max_positions": MAX_POSITIONS,
     "model.n_layers": 1,
     "model.d_model": 16,
     "model.d_ff": 32,
@@ -132,6 +133,7 @@ def test_files_and_a_folder_make_a_model(
     assert sorted(values, key=float, reverse=True) == list(values)
     card = (out / "README.md").read_text(encoding="utf-8")
     assert all(f" {score} |" in card for _, score in scores)
+    assert (out / "curves.png").read_bytes().startswith(b"\x89PNG")
     loaded = load_model(out)
     assert loaded.config == load_config(out / "config.yaml")
     assert loaded.config.model.d_model == 16
@@ -153,7 +155,10 @@ def test_the_cards_numbers_are_those_of_the_run(
     assert f"`{corpus / 'a.en'}` and `{corpus / 'a.de'}`" in card
     assert f"{started.parameters:,} parameters" in card
     assert started.parameters == sum(weights.numel() for weights in loaded.model.parameters())
-    assert f"{STEPS} steps of 300 tokens a side, {last.epoch_share:.1f} epochs" in card
+    assert (
+        f"{STEPS} steps of 300 tokens a side, {last.epoch - 1 + last.epoch_share:.1f} epochs"
+        in card
+    )
     assert f"{last.tokens:,} source and target tokens" in card
     assert f"{len(PAIRS)} pairs read, {started.pairs} trained on" in card
     assert "1 empty" in card
@@ -270,7 +275,7 @@ def write_dev(folder: Path) -> list[str]:
     for name, seed in (("one", 5), ("two", 6)):
         for side, option in (("src", "--dev-src"), ("tgt", "--dev-tgt")):
             path = folder / f"{name}.{side}"
-            lines = (getattr(pair, side) for pair in generate(4, seed=seed))
+            lines = (getattr(pair, side) for pair in short_pairs(4, seed=seed))
             path.write_text("".join(f"{line}\n" for line in lines), encoding="utf-8")
             options += [option, str(path)]
     return options

@@ -16,11 +16,12 @@ from pathlib import Path
 import pytest
 
 from tests.command import KillAt, start
-from transduce.grammar import generate
+from tests.system.small_runs import MAX_POSITIONS, short_pairs
 
 STEPS = 30
 SETTINGS = {
     "model.vocab_size": 400,
+    "model.max_positions": MAX_POSITIONS,
     "model.n_layers": 1,
     "model.d_model": 32,
     "model.d_ff": 64,
@@ -38,7 +39,7 @@ SETTINGS = {
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("corpus")
-    pairs = list(generate(600, seed=3))
+    pairs = short_pairs(600, seed=3)
     (folder / "a.en").write_text("".join(f"{pair.src}\n" for pair in pairs), encoding="utf-8")
     (folder / "a.de").write_text("".join(f"{pair.tgt}\n" for pair in pairs), encoding="utf-8")
     return folder
@@ -170,7 +171,8 @@ def test_killed_while_scoring(corpus: Path, undisturbed: Undisturbed, tmp_path: 
     assert history(out) == history(undisturbed.out)
 
 
-@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM])
+@pytest.mark.exhaustive(after=1)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_killed_at_random_moments(
     number: int,
     corpus: Path,

@@ -12,7 +12,6 @@ import pytest
 import transduce
 from tests.command import Command
 from tests.system.small_runs import stopped_run, training, write_corpus
-from transduce.analysis import curves
 from transduce.models.folder import load_weights
 from transduce.serving import server
 from transduce.training.run.events import Scored
@@ -39,11 +38,6 @@ def stopped(corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     assert [event.step for event in scored] == [8, 16]
     assert not (out / "model.safetensors").exists()
     return out
-
-
-@pytest.fixture(autouse=True)
-def _without_curves(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(curves, "available", lambda: False)
 
 
 def best_step(run: Path) -> int:

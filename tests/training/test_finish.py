@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from torch import Tensor
 
+from tests.system.small_runs import short_pairs
 from transduce.config.schema import Config
-from transduce.grammar import generate
 from transduce.models.base import Seq2Seq
 from transduce.models.folder import load_model
 from transduce.tasks.base import MetricScore
@@ -45,9 +45,10 @@ def small_run(
 ) -> tuple[Path, str]:
     """Train a small model; return its folder and its card."""
     for side, name in enumerate(("a.en", "a.de")):
-        text = "".join(f"{pair[side]}\n" for pair in generate(200, seed=4))
+        text = "".join(f"{pair[side]}\n" for pair in short_pairs(200, seed=4))
         (folder / name).write_text(text, encoding="utf-8")
     shape = {"vocab_size": 280, "n_layers": 1, "d_model": 16, "d_ff": 16, "h": 2}
+    shape |= {"max_positions": 32}
     training = {"batch_tokens": 400, "steps": 12, "learning_rate": 0.03, "warmup_steps": 2}
     out = folder / "run"
     train(

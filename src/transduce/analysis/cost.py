@@ -186,13 +186,14 @@ def _storage(tensor: Tensor) -> int:
 def _cache_cost(model: Seq2Seq) -> CacheCost:
     """Measure how a search state grows with the source and with the target."""
 
-    def state_bytes(src_tokens: int, tgt_tokens: int) -> int:
-        memory = model.encode(torch.full((1, src_tokens), EOS_ID))
+    def state_bytes(memory: object, tgt_tokens: int) -> int:
         state = model.start(memory, hypotheses=1, max_steps=tgt_tokens)
         return sum(tensor.nbytes for tensor in _tensors(state))
 
-    smallest = state_bytes(1, 1)
-    per_src, per_tgt = state_bytes(2, 1) - smallest, state_bytes(1, 2) - smallest
+    with torch.no_grad():
+        one, two = (model.encode(torch.full((1, src_tokens), EOS_ID)) for src_tokens in (1, 2))
+        smallest = state_bytes(one, 1)
+        per_src, per_tgt = state_bytes(two, 1) - smallest, state_bytes(one, 2) - smallest
     return CacheCost(per_src, per_tgt, smallest - per_src - per_tgt)
 
 

@@ -140,8 +140,8 @@ def train_run(job: TrainJob, report: Report, should_stop: Callable[[], bool]) ->
         reason = "" if watch is None else watch.reason
         return _pruned(run, reason) if reason else Done(is_stopped=True)
     report(Testing())
-    gc.collect()  # CUDA graphs of the training step hold memory until then
     if device.startswith("cuda"):
+        gc.collect()  # CUDA graphs of the training step hold memory until then
         torch.cuda.empty_cache()  # for the runs beside this one
     job.translation.translate_missing(run, device=run.device)
     return Done()

@@ -50,7 +50,8 @@ def finish(setup: Setup, folder: RunFolder, prepared: Prepared, reason: str) -> 
 
     Returns False if the user stopped it; the next session does it again.
     """
-    gc.collect()  # CUDA graphs of the training step hold memory until then
+    if setup.model.projection.is_cuda:
+        gc.collect()  # CUDA graphs of the training step hold memory until then
     criterion = setup.checkpoints.criterion
     for note in setup.checkpoints.set_aside_damaged_weights():
         setup.tell(Warned(folder.last_step(), note))

@@ -14,17 +14,24 @@ from transduce.training.run.events import Scored
 
 BestBy = Literal["loss", "metric"]
 _Record = TypeVar("_Record")
+_VALIDATORS: dict[object, TypeAdapter[Any]] = {}
 
 
 def as_typed(kind: type[_Record], values: Mapping[str, Any]) -> _Record:
     """Make a dataclass of what was read; a value of another type is a ValueError that names it."""
     try:
         written = json.dumps(values, default=asdict)  # in JSON, an object may be a dataclass
-        return TypeAdapter(kind).validate_json(written, strict=True)
+        return _validator(kind).validate_json(written, strict=True)
     except ValidationError as malformed:
         first = malformed.errors(include_url=False)[0]
         name = ".".join(map(str, first["loc"]))
         raise ValueError(f"{name} is {reprlib.repr(first['input'])}") from malformed
+
+
+def _validator(kind: type[_Record]) -> TypeAdapter[_Record]:
+    """Return what reads a dataclass, built once: that takes far longer than reading."""
+    found: TypeAdapter[_Record] = _VALIDATORS.get(kind) or TypeAdapter(kind)
+    return _VALIDATORS.setdefault(kind, found)
 
 
 @dataclass(frozen=True)
