@@ -1,0 +1,173 @@
+"""The words of encoded sentences, and words that replace them.
+
+A word starts at a token that starts with a space. Subwords never cross that place, so changed words
+are encoded by themselves. Each is encoded once, and found again by a hash of its ids.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transduce.data.batching import splitmix64
+from transduce.data.encoding import Ids, Side
+from transduce.data.noise.changes import changed
+from transduce.errors import ConfigError
+from transduce.text.special_ids import UNK_ID
+from transduce.text.spelling import spelled
+from transduce.text.vocabulary import Vocabulary
+
+MARKS = (b'"', b"'", b"`", b"-", b"\xc2", b"\xe2")
+"""Quotes and dashes, and the first bytes of others; of other signs too."""
+SPACES = (b" ", b"\t", b"\n", b"\r", b"\x0b", b"\x0c")
+MAX_KNOWN = 1 << 20
+"""Changed words are forgotten when there are this many."""
+
+Numbers = NDArray[np.int64]
+Hashes = NDArray[np.uint64]
+
+
+@dataclass(frozen=True)
+class Words:
+    """Sentences, concatenated, and where their words start; none is empty."""
+
+    ids: Ids
+    starts: Numbers  # of each word in `ids`
+    first: Numbers  # the first word of each sentence
+
+    @property
+    def ends(self) -> Numbers:
+        """Where each word ends in `ids`."""
+        return np.append(self.starts[1:], self.ids.size)
+
+    @property
+    def counts(self) -> Numbers:
+        """The number of words of each sentence."""
+        return np.diff(np.append(self.first, self.starts.size))
+
+    def without_start(self, words: Numbers) -> "Words":
+        """Join words, in ascending order, to those before them; none is a sentence's first."""
+        starts = np.delete(self.starts, words)
+        return Words(self.ids, starts, np.searchsorted(starts, self.starts[self.first]))
+
+
+@dataclass
+class _Known:
+    """Changed words that have been encoded: the ids of all, one after another."""
+
+    numbers: dict[int, int]  # of each changed word, by its hash
+    ids: Ids
+    ends: Numbers
+
+    def add(self, hashes: list[int], rows: list[list[int]]) -> None:
+        self.numbers |= {one: len(self.numbers) + n for n, one in enumerate(hashes)}
+        lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
+        new = np.fromiter((one for row in rows for one in row), self.ids.dtype, int(lengths.sum()))
+        self.ends = np.concatenate([self.ends, self.ids.size + np.cumsum(lengths)])
+        self.ids = np.concatenate([self.ids, new])
+
+
+class WordChanges:
+    """Cuts the sentences of one side into words, and replaces words."""
+
+    def __init__(self, vocabulary: Vocabulary, kind: np.dtype[np.unsignedinteger]) -> None:
+        """Take the vocabulary of the side and the type of ids in the store."""
+        if not vocabulary.is_byte_level:
+            raise ConfigError(
+                "data.augment: this vocabulary does not keep the spaces and bytes of the text; use "
+                "data.subwords=bpe, unigram, wordpiece or characters, or leave data.augment out"
+            )
+        self._kind = kind
+        self._vocabulary = vocabulary
+        entries = spelled(vocabulary.tokens(range(len(vocabulary))), are_bytes=True)
+        self._bytes = [entry or b"" for entry in entries]
+        self._bytes[UNK_ID] = b"\xef\xbf\xbd"  # U+FFFD, which becomes unknown again
+        self._starts = np.array([entry.startswith(b" ") for entry in self._bytes])
+        self._ends_in_space = np.array([entry.endswith(SPACES) for entry in self._bytes])
+        self._has_mark = np.array([any(mark in one for mark in MARKS) for one in self._bytes])
+        self._known = self._nothing()
+
+    def has_mark(self, words: Words) -> NDArray[np.bool_]:
+        """Return whether words may have quotes or dashes."""
+        found: NDArray[np.bool_] = np.logical_or.reduceat(self._has_mark[words.ids], words.starts)
+        return found
+
+    def cut(self, side: Side) -> Words:
+        """Find the words of sentences."""
+        is_start = self._starts[side.ids]
+        is_start[1:] &= ~self._ends_in_space[side.ids[:-1]]
+        sentences = np.cumsum(side.lengths) - side.lengths
+        is_start[sentences] = True
+        starts = np.flatnonzero(is_start)
+        return Words(side.ids, starts, np.searchsorted(starts, sentences))
+
+    def replaced(
+        self, words: Words, changes: Numbers, strings: Numbers, at_start: NDArray[np.bool_]
+    ) -> Side:
+        """Return the sentences with their words changed, and strings added.
+
+        `changes` has a number for each word, `strings` for each sentence; 0: none. `at_start` says
+        whether a sentence's string comes before it, or after it.
+        """
+        if len(self._known.numbers) > MAX_KNOWN:
+            self._known = self._nothing()
+        chosen = np.flatnonzero(changes)
+        added = np.flatnonzero(strings)
+        # An added string is a change of an empty word, which has no place among the ids.
+        starts, ends = words.starts.copy(), words.ends
+        numbers = self._numbers_of(words, chosen, changes[chosen], strings[added])
+        known = np.concatenate([[0], self._known.ends])
+        new = words.ids.size + known
+        starts[chosen], ends[chosen] = new[numbers[: chosen.size]], new[numbers[: chosen.size] + 1]
+        places = np.where(at_start, words.first, words.first + words.counts)[added]
+        of_strings = numbers[chosen.size :]
+        starts = np.insert(starts, places, new[of_strings])
+        ends = np.insert(ends, places, new[of_strings + 1])
+        counts = words.counts + (strings > 0)
+        return _gathered(np.concatenate([words.ids, self._known.ids]), starts, ends, counts)
+
+    def _numbers_of(
+        self, words: Words, chosen: Numbers, changes: Numbers, strings: Numbers
+    ) -> Numbers:
+        """Return the numbers of changed words, and of strings, encoding those that are new."""
+        hashes = np.concatenate([_hashes(words)[chosen], np.zeros(strings.size, dtype=np.uint64)])
+        changes = np.concatenate([changes, strings])
+        keys = splitmix64(hashes + splitmix64(changes.astype(np.uint64)))
+        unique, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
+        numbers = self._known.numbers
+        new = [n for n, key in enumerate(unique.tolist()) if key not in numbers]
+        if new:
+            starts, ends = (bound[chosen].tolist() for bound in (words.starts, words.ends))
+            texts = []
+            for place in first[new].tolist():
+                is_word = place < len(starts)
+                word = self._text(words.ids[starts[place] : ends[place]]) if is_word else ""
+                texts.append(changed(word, int(changes[place])))
+            self._known.add(unique[new].tolist(), self._vocabulary.encode(texts))
+        found = np.fromiter(map(numbers.__getitem__, unique.tolist()), np.int64, unique.size)
+        return found[inverse]
+
+    def _text(self, ids: Ids) -> str:
+        return b"".join([self._bytes[one] for one in ids.tolist()]).decode(errors="replace")
+
+    def _nothing(self) -> _Known:
+        return _Known({}, np.empty(0, dtype=self._kind), np.empty(0, dtype=np.int64))
+
+
+def _hashes(words: Words) -> Hashes:
+    """Return a hash of the ids of each word."""
+    if not words.starts.size:
+        return np.empty(0, dtype=np.uint64)
+    lengths = words.ends - words.starts
+    places = np.arange(words.ids.size) - np.repeat(words.starts, lengths)
+    tokens = splitmix64(words.ids.astype(np.uint64) + (places.astype(np.uint64) << np.uint64(32)))
+    hashes: Hashes = np.add.reduceat(tokens, words.starts)
+    return hashes
+
+
+def _gathered(ids: Ids, starts: Numbers, ends: Numbers, counts: Numbers) -> Side:
+    """Concatenate words that lie anywhere in `ids`; `counts` of them are a sentence each."""
+    lengths = ends - starts
+    sums = np.concatenate([[0], np.cumsum(lengths)])
+    gathered = ids[np.arange(sums[-1]) + np.repeat(starts - sums[:-1], lengths)]
+    return Side(gathered, np.diff(sums[np.concatenate([[0], np.cumsum(counts)])]))
