@@ -51,9 +51,9 @@ class Loader:
 
     def plan(self, epoch: int) -> EpochPlan:
         """Plan an epoch; EOS counts as a token."""
-        return self._epoch(epoch).plan
+        return self.epoch(epoch).plan
 
-    def _epoch(self, epoch: int) -> "_Epoch":
+    def epoch(self, epoch: int) -> "Epoch":
         """Put noise into the pairs of an epoch, if asked for, and plan it."""
         ends, seed = self.store.manifest["source_ends"], self.seed
         weights = self.weights or [1.0] * len(ends)
@@ -68,7 +68,7 @@ class Loader:
             plan = EpochPlan.packed(*lengths, self._batch_capacity, seed=seed, epoch=epoch)
         else:
             plan = EpochPlan.padded(*lengths, max_tokens=self.max_tokens, seed=seed, epoch=epoch)
-        return _Epoch(store, plan.renumbered(taken))
+        return Epoch(store, plan.renumbered(taken))
 
     def steps(self, epoch: int, *, done: int = 0) -> Generator[StepBatches]:
         """Stream an epoch's steps after the first `done` batches, prepared in the background.
@@ -83,7 +83,7 @@ class Loader:
         for step in self.steps(epoch):
             yield from step.batches
 
-    def _steps(self, now: "_Epoch", epoch: int, done: int) -> Iterator[StepBatches]:
+    def _steps(self, now: "Epoch", epoch: int, done: int) -> Iterator[StepBatches]:
         begin_next = 0 if self.noise else len(now.plan) // 2  # noise takes longer than a plan
         for first in range(done, len(now.plan), self.per_step):
             if first >= begin_next:
@@ -92,9 +92,9 @@ class Loader:
 
     @cached_property
     def _planner(self) -> "_Planner":
-        return _Planner(self._epoch)
+        return _Planner(self.epoch)
 
-    def _step(self, now: "_Epoch", first: int) -> StepBatches:
+    def _step(self, now: "Epoch", first: int) -> StepBatches:
         plan, store = now.plan, now.store
         count = min(self.per_step, len(plan) - first)
         if self.packed:
@@ -113,7 +113,7 @@ class Loader:
             epoch_batches=len(plan),
         )
 
-    def _rows(self, now: "_Epoch", first: int, count: int) -> list[Indices]:
+    def _rows(self, now: "Epoch", first: int, count: int) -> list[Indices]:
         """Return the sentences of each row that this process takes from the next batches."""
         rows = [now.plan.batch(index) for index in range(first, first + count)]
         if self._row_capacity != self._batch_capacity:
@@ -178,7 +178,7 @@ class Loader:
 
 
 @dataclass(frozen=True)
-class _Epoch:
+class Epoch:
     """The pairs of an epoch, and its plan."""
 
     store: Store
@@ -194,23 +194,23 @@ def _lengths(store: Store, sentences: Indices) -> tuple[Indices, Indices]:
 class _Planner:
     """Prepares one epoch ahead in a thread, on request."""
 
-    def __init__(self, make: Callable[[int], _Epoch]) -> None:
+    def __init__(self, make: Callable[[int], Epoch]) -> None:
         self._make = make
-        self._started: dict[int, Future[_Epoch]] = {}  # at most one epoch
+        self._started: dict[int, Future[Epoch]] = {}  # at most one epoch
 
     def start(self, epoch: int) -> None:
         """Start preparing an epoch, unless that has been started."""
         if epoch not in self._started:
-            future: Future[_Epoch] = Future()
+            future: Future[Epoch] = Future()
             self._started = {epoch: future}
             Thread(target=self._run, args=(future, epoch), daemon=True, name="plan").start()
 
-    def take(self, epoch: int) -> _Epoch:
+    def take(self, epoch: int) -> Epoch:
         """Return an epoch, waiting for it if it has been started."""
         future = self._started.pop(epoch, None)
         return self._make(epoch) if future is None else future.result()
 
-    def _run(self, future: "Future[_Epoch]", epoch: int) -> None:
+    def _run(self, future: "Future[Epoch]", epoch: int) -> None:
         try:
             future.set_result(self._make(epoch))
         except BaseException as fault:  # noqa: BLE001 - raised again where the plan is awaited

@@ -19,7 +19,12 @@ from transduce.data.corpus import (
 from transduce.errors import InputError, TransduceError
 from transduce.evaluation.additive import score_by_metric
 from transduce.evaluation.public_test_sets import fetch_test_set
-from transduce.evaluation.scoring import ComparedTexts, Scoring, check_same_length
+from transduce.evaluation.robustness import score_robustness
+from transduce.evaluation.scoring import (
+    ComparedTexts,
+    Scoring,
+    check_same_length,
+)
 from transduce.evaluation.scoring import Evaluation as Evaluation  # part of this module too
 from transduce.models.folder import load_settings
 from transduce.tasks.base import Task
@@ -50,6 +55,7 @@ def evaluate(
     options: Options | None = None,
     device: str = "auto",
     engine: EngineName | None = None,
+    robust: bool = False,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
     on_translated: Callable[[Sequence[str]], None] = lambda _hypotheses: None,
 ) -> Evaluation:
@@ -69,11 +75,15 @@ def evaluate(
         default it is the model's. If that is unknown, the tokenizer follows the references' script.
     tokenize: sacreBLEU's tokenizer instead, such as 13a, zh, ja-mecab or char.
     options, device, engine: how to translate, as for `transduce.load`.
+    robust: whether to translate and score the test set also with noise: in upper case, in title
+        case, without the marks at the end, with typos (`Evaluation.robustness`).
     progress: called with the number of sentences translated so far, and of all.
     on_translated: called with a model's translations, before they are scored.
 
     Raises `InputError` for wrong files or options, before anything is translated.
     """
+    if robust and model is None:
+        raise InputError("--robust translates the test set with noise: give a model folder")
     named = hyp if isinstance(hyp, Mapping) else {str(file): file for file in _listed(hyp)}
     if model is None and not named:
         raise InputError("what to score? Give a model folder or translations with --hyp")
@@ -90,13 +100,24 @@ def evaluate(
     by_metric = partial(score_by_metric, task) if task.has_own_scores else None
     if model is None:
         return (by_metric or scoring)(systems, texts, baseline=baseline)
+    if robust and task.target_form is not None:
+        raise InputError(f"--robust is for text, not for the task {task.name}")
     if texts.sources is None:
         raise InputError("what to translate? Give --src FILE, or only translations with --hyp")
     translator = load(model, device, engine=engine)
-    hypotheses = _translated(translator, texts.sources, options, progress=progress)
+    hypotheses = _translated(translator, texts.sources, options=options, progress=progress)
     on_translated(hypotheses)
     scoring = scoring.by_task(load_settings(Path(model)).data)
     found = (by_metric or scoring)([(str(model), hypotheses), *systems], texts, baseline=baseline)
+    if robust:
+        rows = score_robustness(
+            partial(_translated, translator, options=options),
+            texts,
+            task,
+            clean=hypotheses,
+            tokenize=scoring.tokenization.bleu,
+        )
+        found = replace(found, robustness=rows)
     return replace(found, notes=(*found.notes, *_notes_on_script(translator, texts.sources)))
 
 
@@ -123,9 +144,9 @@ def _notes_on_script(translator: Translator, sources: Sequence[str]) -> Iterator
 def _translated(
     translator: Translator,
     sources: Sequence[str],
-    options: Options | None,
     *,
-    progress: Callable[[int, int], None],
+    options: Options | None,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> list[str]:
     """Translate, one line each, so that what is written to a file is what was scored."""
     hypotheses = []
