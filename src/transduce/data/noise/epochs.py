@@ -1,8 +1,9 @@
-"""The store of an epoch with noise, computed in a process beside the training.
+"""The store of an epoch with noise, computed in processes beside the training.
 
 All of it follows from the store, the rates, the seed and the epoch, so a resumed run has the same.
 """
 
+import os
 from collections import deque
 from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
@@ -25,8 +26,8 @@ from transduce.data.worker_processes import (
 )
 from transduce.text.tokenizer import Tokenizer
 
-CHUNK_PAIRS = 8000
-WAITING_CHUNKS = 4
+CHUNK_PAIRS = 4000
+MAX_PROCESSES = 4
 FEW_PAIRS = 3000
 """Noise in up to this many pairs is made in this process: starting another takes longer."""
 SAMPLED_PAIRS = 4096
@@ -79,7 +80,7 @@ class EpochNoise:
         return found[0], found[1]
 
     def close(self) -> None:
-        """End the process."""
+        """End the processes."""
         self._is_closed = True
         if self._pool is not None:
             self._pool.shutdown(wait=True, cancel_futures=True)
@@ -104,15 +105,20 @@ class EpochNoise:
             return
         assert not self._is_closed, "noise is asked for after the end"
         if self._pool is None:
-            self._pool = process_pool(1, _start, self._tokenizer)
+            self._pool = process_pool(_processes(), _start, self._tokenizer)
         waiting: deque[Future[Pairs]] = deque()
         for part in parts:
             with ctrl_c_blocked():
                 waiting.append(self._pool.submit(_noised, *_sides(clean, part), part))
-            if len(waiting) > WAITING_CHUNKS:
+            if len(waiting) > 2 * MAX_PROCESSES:
                 yield result_of(waiting.popleft())
         while waiting:
             yield result_of(waiting.popleft())
+
+
+def _processes() -> int:
+    """Return how many processes prepare an epoch: most processors are left to the training."""
+    return max(1, min(MAX_PROCESSES, (os.cpu_count() or 1) // 4))
 
 
 def _sides(store: Store, drawn: DrawnKinds) -> Pairs:
@@ -132,7 +138,7 @@ def _concatenated(parts: list[Side], like: Store) -> Side:
 
 
 class _Process:
-    """What the process keeps between chunks."""
+    """What a process keeps between chunks."""
 
     noise: PairNoise
 
