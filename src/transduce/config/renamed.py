@@ -60,7 +60,8 @@ def _renamed(section: str, values: dict[str, Any]) -> dict[str, Any]:
             raise ConfigError(
                 f"{section}.{old} is the old name of {section}.{name}: give only the latter"
             )
-        value = SHORT_FORMS.get((section, name), given) if given is True else given
-        is_text = isinstance(value, str)
-        found[name] = RENAMED_VALUES.get((section, name, value), value) if is_text else value
+        if isinstance(given, str):
+            found[name] = RENAMED_VALUES.get((section, name, given), given)
+        else:
+            found[name] = SHORT_FORMS.get((section, name), given) if given is True else given
     return found

@@ -84,7 +84,8 @@ class Sentences:
         """
         lengths = self.lengths_of(sentences).astype(np.int64)
         shifts = self.ends[sentences] - np.cumsum(lengths)
-        return self.ids[np.arange(lengths.sum()) + np.repeat(shifts, lengths)]
+        gathered: Ids = self.ids[np.arange(lengths.sum()) + np.repeat(shifts, lengths)]
+        return gathered
 
 
 @dataclass(frozen=True)

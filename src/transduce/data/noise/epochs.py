@@ -24,6 +24,7 @@ from transduce.data.worker_processes import (
     process_pool,
     result_of,
 )
+from transduce.text.special_ids import UNK_ID
 from transduce.text.tokenizer import Tokenizer
 
 CHUNK_PAIRS = 4000
@@ -48,14 +49,16 @@ class EpochNoise:
         self._is_closed = False
 
     def store(self, clean: Store, *, seed: int, epoch: int, max_lengths: tuple[int, int]) -> Store:
-        """Return the store of an epoch; a pair that noise makes too long stays as it is.
+        """Return the store of an epoch.
 
-        `max_lengths` are the tokens allowed on each side, without EOS.
+        A pair stays as it is if noise makes it longer than `max_lengths`, the tokens allowed on
+        each side, without EOS, or if its target could not be spelled: nobody should learn that.
         """
         drawn = self._drawn(clean, seed, epoch)
         made = list(self._chunks(clean, drawn))
         src, tgt = (_concatenated([pair[side] for pair in made], clean) for side in (0, 1))
         fits = (src.lengths <= max_lengths[0]) & (tgt.lengths <= max_lengths[1])
+        fits &= ~_has_unknown(tgt)
         places = np.full(len(clean), -1, dtype=np.int32)
         places[drawn.pairs[fits]] = np.arange(int(fits.sum()), dtype=np.int32)
         return replace(
@@ -135,6 +138,14 @@ def _concatenated(parts: list[Side], like: Store) -> Side:
         np.concatenate([ids, *(part.ids for part in parts)]),
         np.concatenate([np.empty(0, dtype=np.int64), *(part.lengths for part in parts)]),
     )
+
+
+def _has_unknown(side: Side) -> NDArray[np.bool_]:
+    """Return which sentences have an unknown token."""
+    unknown = np.concatenate([[0], np.cumsum(side.ids == UNK_ID)])
+    ends = np.cumsum(side.lengths)
+    found: NDArray[np.bool_] = unknown[ends] > unknown[ends - side.lengths]
+    return found
 
 
 class _Process:
