@@ -75,15 +75,12 @@ def evaluate(
         default it is the model's. If that is unknown, the tokenizer follows the references' script.
     tokenize: sacreBLEU's tokenizer instead, such as 13a, zh, ja-mecab or char.
     options, device, engine: how to translate, as for `transduce.load`.
-    robust: whether to translate and score the test set also with noise: in upper case, in title
-        case, without the marks at the end, with typos (`Evaluation.robustness`).
+    robust: whether to score a model on the test set with noise too (`Evaluation.robustness`).
     progress: called with the number of sentences translated so far, and of all.
     on_translated: called with a model's translations, before they are scored.
 
     Raises `InputError` for wrong files or options, before anything is translated.
     """
-    if robust and model is None:
-        raise InputError("--robust translates the test set with noise: give a model folder")
     named = hyp if isinstance(hyp, Mapping) else {str(file): file for file in _listed(hyp)}
     if model is None and not named:
         raise InputError("what to score? Give a model folder or translations with --hyp")
@@ -94,14 +91,13 @@ def evaluate(
     language = lang or (pair.partition("-")[2] if pair else _language_of(model))
     scoring = _scoring(texts, language, tokenize)
     systems = [(name, _side(file, "tgt", fields, like=texts)) for name, file in named.items()]
-    baseline = None
-    if against is not None:
-        baseline = (str(against), _side(against, "tgt", fields, like=texts))
+    compared = None if against is None else _side(against, "tgt", fields, like=texts)
+    baseline = None if compared is None else (str(against), compared)
     by_metric = partial(score_by_metric, task) if task.has_own_scores else None
+    if robust:
+        _check_robust(model, task)
     if model is None:
         return (by_metric or scoring)(systems, texts, baseline=baseline)
-    if robust and task.target_form is not None:
-        raise InputError(f"--robust is for text, not for the task {task.name}")
     if texts.sources is None:
         raise InputError("what to translate? Give --src FILE, or only translations with --hyp")
     translator = load(model, device, engine=engine)
@@ -110,15 +106,21 @@ def evaluate(
     scoring = scoring.by_task(load_settings(Path(model)).data)
     found = (by_metric or scoring)([(str(model), hypotheses), *systems], texts, baseline=baseline)
     if robust:
-        rows = score_robustness(
+        translate, bleu = (
             partial(_translated, translator, options=options),
-            texts,
-            task,
-            clean=hypotheses,
-            tokenize=scoring.tokenization.bleu,
+            scoring.tokenization.bleu,
         )
+        rows = score_robustness(translate, texts, task, clean=hypotheses, tokenize=bleu)
         found = replace(found, robustness=rows)
     return replace(found, notes=(*found.notes, *_notes_on_script(translator, texts.sources)))
+
+
+def _check_robust(model: FileName | None, task: Task) -> None:
+    """Raise unless there is a model that translates text."""
+    if model is None:
+        raise InputError("--robust translates the test set with noise: give a model folder")
+    if task.target_form is not None:
+        raise InputError(f"--robust is for text, not for the task {task.name}")
 
 
 def _task_of(model: FileName | None, files: Sequence[FileName | None]) -> Task:

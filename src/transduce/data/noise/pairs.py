@@ -23,7 +23,7 @@ from transduce.data.noise.changes import (
     STYLE,
     TYPOS,
 )
-from transduce.data.noise.words import Numbers, WordChanges, Words
+from transduce.data.noise.words import Numbers, WordChanges, CutWords
 from transduce.text.noise.words import MARK_STYLES
 from transduce.text.tokenizer import Tokenizer
 
@@ -104,7 +104,7 @@ class PairNoise:
         return sides[0], sides[1]
 
 
-def _source_changes(words: Words, drawn: DrawnKinds) -> tuple[Words, Numbers]:
+def _source_changes(words: CutWords, drawn: DrawnKinds) -> tuple[CutWords, Numbers]:
     """Draw what becomes of the words of sources; merged ones have become one."""
     merged = np.flatnonzero(drawn.get("merged") & (words.counts > 1))
     places = words.first + 1 + drawn.below(np.maximum(words.counts - 1, 1), 1)
@@ -126,7 +126,7 @@ def _source_changes(words: Words, drawn: DrawnKinds) -> tuple[Words, Numbers]:
     return words, changes + np.repeat(CASE * cases, words.counts)
 
 
-def _add_typos(changes: Numbers, words: Words, drawn: DrawnKinds) -> None:
+def _add_typos(changes: Numbers, words: CutWords, drawn: DrawnKinds) -> None:
     """Mistype one word of each sentence that gets typos, and each of its others with a chance."""
     with_typos = drawn.get("typos")
     sentences = np.flatnonzero(with_typos)
@@ -140,7 +140,7 @@ def _add_typos(changes: Numbers, words: Words, drawn: DrawnKinds) -> None:
     changes[places[is_typo]] = FIRST_TYPO + _below(states[is_typo], TYPOS, 101)
 
 
-def _target_changes(words: Words, drawn: DrawnKinds) -> Numbers:
+def _target_changes(words: CutWords, drawn: DrawnKinds) -> Numbers:
     """Return what becomes of the words of targets: upper case, and no mark at the end."""
     changes = np.repeat(CASE * drawn.get("upper"), words.counts)
     last = words.first + words.counts - 1

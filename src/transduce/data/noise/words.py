@@ -28,7 +28,7 @@ Hashes = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
-class Words:
+class CutWords:
     """Sentences, concatenated, and where their words start; none is empty."""
 
     ids: Ids
@@ -45,10 +45,10 @@ class Words:
         """The number of words of each sentence."""
         return np.diff(np.append(self.first, self.starts.size))
 
-    def without_start(self, words: Numbers) -> "Words":
+    def without_start(self, words: Numbers) -> "CutWords":
         """Join words, in ascending order, to those before them; none is a sentence's first."""
         starts = np.delete(self.starts, words)
-        return Words(self.ids, starts, np.searchsorted(starts, self.starts[self.first]))
+        return CutWords(self.ids, starts, np.searchsorted(starts, self.starts[self.first]))
 
 
 @dataclass
@@ -87,22 +87,22 @@ class WordChanges:
         self._has_mark = np.array([any(mark in one for mark in MARKS) for one in self._bytes])
         self._known = self._nothing()
 
-    def has_mark(self, words: Words) -> NDArray[np.bool_]:
+    def has_mark(self, words: CutWords) -> NDArray[np.bool_]:
         """Return whether words may have quotes or dashes."""
         found: NDArray[np.bool_] = np.logical_or.reduceat(self._has_mark[words.ids], words.starts)
         return found
 
-    def cut(self, side: Side) -> Words:
+    def cut(self, side: Side) -> CutWords:
         """Find the words of sentences."""
         is_start = self._starts[side.ids]
         is_start[1:] &= ~self._ends_in_space[side.ids[:-1]]
         sentences = np.cumsum(side.lengths) - side.lengths
         is_start[sentences] = True
         starts = np.flatnonzero(is_start)
-        return Words(side.ids, starts, np.searchsorted(starts, sentences))
+        return CutWords(side.ids, starts, np.searchsorted(starts, sentences))
 
     def replaced(
-        self, words: Words, changes: Numbers, strings: Numbers, at_start: NDArray[np.bool_]
+        self, words: CutWords, changes: Numbers, strings: Numbers, at_start: NDArray[np.bool_]
     ) -> Side:
         """Return the sentences with their words changed, and strings added.
 
@@ -127,7 +127,7 @@ class WordChanges:
         return _gathered(np.concatenate([words.ids, self._known.ids]), starts, ends, counts)
 
     def _numbers_of(
-        self, words: Words, chosen: Numbers, changes: Numbers, strings: Numbers
+        self, words: CutWords, chosen: Numbers, changes: Numbers, strings: Numbers
     ) -> Numbers:
         """Return the numbers of changed words, and of strings, encoding those that are new."""
         hashes = np.concatenate([_hashes(words)[chosen], np.zeros(strings.size, dtype=np.uint64)])
@@ -154,7 +154,7 @@ class WordChanges:
         return _Known({}, np.empty(0, dtype=self._kind), np.empty(0, dtype=np.int64))
 
 
-def _hashes(words: Words) -> Hashes:
+def _hashes(words: CutWords) -> Hashes:
     """Return a hash of the ids of each word."""
     if not words.starts.size:
         return np.empty(0, dtype=np.uint64)
