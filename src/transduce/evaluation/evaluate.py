@@ -88,8 +88,7 @@ def evaluate(
     _check_fields(fields, src, targets)
     texts = _read_texts(src, _listed(ref), test_set, pair, fields=fields)
     task = _task_of(model, [src, *_listed(ref)])
-    language = lang or (pair.partition("-")[2] if pair else _language_of(model))
-    scoring = _scoring(texts, language, tokenize)
+    scoring = _scoring(texts, lang or _language(pair, model), tokenize)
     systems = [(name, _side(file, "tgt", fields, like=texts)) for name, file in named.items()]
     compared = None if against is None else _side(against, "tgt", fields, like=texts)
     baseline = None if compared is None else (str(against), compared)
@@ -101,18 +100,15 @@ def evaluate(
     if texts.sources is None:
         raise InputError("what to translate? Give --src FILE, or only translations with --hyp")
     translator = load(model, device, engine=engine)
-    hypotheses = _translated(translator, texts.sources, options=options, progress=progress)
+    translate = partial(_translated, translator, options=options)
+    hypotheses = translate(texts.sources, progress=progress)
     on_translated(hypotheses)
     scoring = scoring.by_task(load_settings(Path(model)).data)
     found = (by_metric or scoring)([(str(model), hypotheses), *systems], texts, baseline=baseline)
-    if robust:
-        translate, bleu = (
-            partial(_translated, translator, options=options),
-            scoring.tokenization.bleu,
-        )
-        rows = score_robustness(translate, texts, task, clean=hypotheses, tokenize=bleu)
-        found = replace(found, robustness=rows)
-    return replace(found, notes=(*found.notes, *_notes_on_script(translator, texts.sources)))
+    bleu = scoring.tokenization.bleu
+    noisy = score_robustness(translate, texts, task, clean=hypotheses, tokenize=bleu)
+    notes = (*found.notes, *_notes_on_script(translator, texts.sources))
+    return replace(found, robustness=tuple(noisy if robust else ()), notes=notes)
 
 
 def _check_robust(model: FileName | None, task: Task) -> None:
@@ -227,8 +223,10 @@ def _listed(given: FileName | Sequence[FileName] | None) -> Sequence[FileName]:
     return [given] if isinstance(given, str | PathLike) else given
 
 
-def _language_of(model: FileName | None) -> str | None:
-    """Return the target language that a model folder tells, if any."""
+def _language(pair: str | None, model: FileName | None) -> str | None:
+    """Return the target language that a pair of languages or a model folder tells, if any."""
+    if pair:
+        return pair.partition("-")[2]
     if model is None:
         return None
     try:

@@ -1,6 +1,6 @@
 """What noise in the source costs: one test set, clean and with each kind of noise."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from sacrebleu.metrics.bleu import BLEU
@@ -40,22 +40,21 @@ def score_robustness(
     *,
     clean: Texts,
     tokenize: str,
-) -> tuple[NoisyScores, ...]:
-    """Translate the sources with each kind of noise, and score the translations.
+) -> Iterator[NoisyScores]:
+    """Translate the sources with each kind of noise when it is asked for, and score that.
 
     `clean` are the translations without noise, `tokenize` is the tokenizer of BLEU. A task with a
     metric of its own is scored by that.
     """
     assert texts.sources is not None
-    rows: list[NoisyScores] = []
+    best: tuple[MetricScore, ...] | None = None
     for noise in NOISES:
         sources = [noise.source(line, number) for number, line in enumerate(texts.sources)]
         references = [[noise.reference(line) for line in lines] for lines in texts.references]
-        hypotheses = translate(sources) if rows else clean
+        hypotheses = clean if best is None else translate(sources)
         scores = _scores(hypotheses, references, task, tokenize)
-        best = rows[0].scores if rows else scores
-        rows.append(NoisyScores(noise.name, scores, tuple(map(_loss, best, scores))))
-    return tuple(rows)
+        best = best or scores
+        yield NoisyScores(noise.name, scores, tuple(map(_loss, best, scores)))
 
 
 def _loss(clean: MetricScore, noisy: MetricScore) -> float:

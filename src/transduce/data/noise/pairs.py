@@ -23,7 +23,7 @@ from transduce.data.noise.changes import (
     STYLE,
     TYPOS,
 )
-from transduce.data.noise.words import Numbers, WordChanges, CutWords
+from transduce.data.noise.words import CutWords, Numbers, WordChanges
 from transduce.text.noise.words import MARK_STYLES
 from transduce.text.tokenizer import Tokenizer
 

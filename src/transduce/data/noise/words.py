@@ -134,21 +134,24 @@ class WordChanges:
         changes = np.concatenate([changes, strings])
         keys = splitmix64(hashes + splitmix64(changes.astype(np.uint64)))
         unique, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-        numbers = self._known.numbers
-        new = [n for n, key in enumerate(unique.tolist()) if key not in numbers]
-        if new:
-            starts, ends = (bound[chosen].tolist() for bound in (words.starts, words.ends))
-            texts = []
-            for place in first[new].tolist():
-                is_word = place < len(starts)
-                word = self._text(words.ids[starts[place] : ends[place]]) if is_word else ""
-                texts.append(changed(word, int(changes[place])))
+        get = self._known.numbers.get
+        found = np.array([get(key, -1) for key in unique.tolist()], dtype=np.int64)
+        new = np.flatnonzero(found < 0)
+        if new.size:
+            found[new] = np.arange(new.size) + len(self._known.numbers)
+            places = first[new]
+            texts = [
+                changed(self._text(words, chosen[place]) if place < chosen.size else "", change)
+                for place, change in zip(places.tolist(), changes[places].tolist(), strict=True)
+            ]
             self._known.add(unique[new].tolist(), self._vocabulary.encode(texts))
-        found = np.fromiter(map(numbers.__getitem__, unique.tolist()), np.int64, unique.size)
         return found[inverse]
 
-    def _text(self, ids: Ids) -> str:
-        return b"".join([self._bytes[one] for one in ids.tolist()]).decode(errors="replace")
+    def _text(self, words: CutWords, number: int) -> str:
+        """Return the text of one word."""
+        end = words.starts[number + 1] if number + 1 < words.starts.size else words.ids.size
+        ids = words.ids[words.starts[number] : end].tolist()
+        return b"".join([self._bytes[one] for one in ids]).decode(errors="replace")
 
     def _nothing(self) -> _Known:
         return _Known({}, np.empty(0, dtype=self._kind), np.empty(0, dtype=np.int64))
