@@ -4,7 +4,7 @@
         [--augment] [--epochs 6]
 
 With --augment, batches also come with noise at its usual rates (`data.augment=true`), over several
-epochs, each timed from its first batch to the next epoch's.
+epochs.
 
 The files may be compressed. They are joined to one corpus, N times over, in DIR (a temporary folder
 unless given), with the number of the copy before each sentence, so that no pair is a duplicate.
@@ -25,7 +25,7 @@ import torch
 from transduce.config.augment import USUAL_RATES
 from transduce.data.corpus import TwoFiles, read_lines, read_pairs
 from transduce.data.loader import Loader
-from transduce.data.noise.epochs import EpochNoise
+from transduce.data.noise import epochs
 from transduce.data.store import Store, StoreSpec, open_or_build
 from transduce.text.tokenizer import Tokenizer
 
@@ -127,16 +127,23 @@ def main() -> None:
         stream_noise(store, vocabulary, options.epochs)
 
 
-def stream_noise(store: Store, vocabulary: Path, epochs: int) -> None:
-    """Stream several epochs with noise, and print the speed of each."""
-    with EpochNoise(USUAL_RATES, vocabulary) as noise:
-        loader = Loader(store, noise=noise)
-        start = time.perf_counter()
-        for epoch in range(epochs):
-            tokens = sum(batch.src_tokens + batch.tgt_tokens for batch in loader.batches(epoch))
-            now = time.perf_counter()
-            print(f"epoch {epoch} with noise: {tokens / (now - start) / 1e6:.1f}M tokens/s")
-            start = now
+def stream_noise(store: Store, vocabulary: Path, count: int) -> None:
+    """Stream epochs with noise, and print tokens per second of this process's time.
+
+    That is the time of one core, whatever else the machine does. First other processes make the
+    noise, as in a run; then this one does, and its time has all of the work.
+    """
+    for few_pairs, makers in ((0, "other processes"), (len(store), "this process")):
+        epochs.FEW_PAIRS = few_pairs
+        with epochs.EpochNoise(USUAL_RATES, vocabulary) as noise:
+            loader = Loader(store, noise=noise)
+            speeds, start = [], time.process_time()
+            for epoch in range(count):
+                tokens = sum(batch.src_tokens + batch.tgt_tokens for batch in loader.batches(epoch))
+                now = time.process_time()
+                speeds.append(f"{tokens / (now - start) / 1e6:.1f}")
+                start = now
+        print(f"noise made by {makers}, M tokens/s of CPU by epoch: {', '.join(speeds)}")
 
 
 if __name__ == "__main__":

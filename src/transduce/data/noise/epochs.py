@@ -27,7 +27,7 @@ from transduce.data.worker_processes import (
 from transduce.text.special_ids import UNK_ID
 from transduce.text.tokenizer import Tokenizer
 
-CHUNK_PAIRS = 4000
+CHUNK_PAIRS = 8000
 MAX_PROCESSES = 4
 FEW_PAIRS = 3000
 """Noise in up to this many pairs is made in this process: starting another takes longer."""

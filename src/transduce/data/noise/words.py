@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from transduce.data.batching import splitmix64
 from transduce.data.encoding import Ids, Side
 from transduce.data.noise.changes import changed
+from transduce.data.store import Sentences
 from transduce.errors import ConfigError
 from transduce.text.special_ids import UNK_ID
 from transduce.text.spelling import spelled
@@ -53,18 +54,37 @@ class CutWords:
 
 @dataclass
 class _Known:
-    """Changed words that have been encoded: the ids of all, one after another."""
+    """Changed words that have been encoded, in the order in which they came."""
 
-    numbers: dict[int, int]  # of each changed word, by its hash
-    ids: Ids
-    ends: Numbers
+    hashes: Hashes  # in ascending order
+    numbers: Numbers  # of the word with each hash
+    words: Sentences
 
-    def add(self, hashes: list[int], rows: list[list[int]]) -> None:
-        self.numbers |= {one: len(self.numbers) + n for n, one in enumerate(hashes)}
+    @classmethod
+    def nothing(cls, kind: np.dtype[np.unsignedinteger]) -> "_Known":
+        none = np.empty(0, dtype=np.int64)
+        return cls(np.empty(0, dtype=np.uint64), none, Sentences(np.empty(0, dtype=kind), none))
+
+    def find(self, hashes: Hashes) -> Numbers:
+        """Return the number of each word; -1: it is new."""
+        if not self.hashes.size:
+            return np.full(hashes.size, -1)
+        places = np.minimum(np.searchsorted(self.hashes, hashes), self.hashes.size - 1)
+        return np.where(self.hashes[places] == hashes, self.numbers[places], -1)
+
+    def add(self, hashes: Hashes, rows: list[list[int]]) -> None:
+        """Add words whose hashes are in ascending order."""
         lengths = np.fromiter(map(len, rows), dtype=np.int64, count=len(rows))
-        new = np.fromiter((one for row in rows for one in row), self.ids.dtype, int(lengths.sum()))
-        self.ends = np.concatenate([self.ends, self.ids.size + np.cumsum(lengths)])
-        self.ids = np.concatenate([self.ids, new])
+        kind, size = self.words.ids.dtype, self.words.ids.size
+        ids = np.fromiter((one for row in rows for one in row), kind, int(lengths.sum()))
+        places = np.searchsorted(self.hashes, hashes)
+        numbers = self.hashes.size + np.arange(hashes.size)
+        self.hashes = np.insert(self.hashes, places, hashes)
+        self.numbers = np.insert(self.numbers, places, numbers)
+        self.words = Sentences(
+            np.concatenate([self.words.ids, ids]),
+            np.concatenate([self.words.ends, size + np.cumsum(lengths)]),
+        )
 
 
 class WordChanges:
@@ -85,7 +105,7 @@ class WordChanges:
         self._starts = np.array([entry.startswith(b" ") for entry in self._bytes])
         self._ends_in_space = np.array([entry.endswith(SPACES) for entry in self._bytes])
         self._has_mark = np.array([any(mark in one for mark in MARKS) for one in self._bytes])
-        self._known = self._nothing()
+        self._known = _Known.nothing(kind)
 
     def has_mark(self, words: CutWords) -> NDArray[np.bool_]:
         """Return whether words may have quotes or dashes."""
@@ -109,52 +129,51 @@ class WordChanges:
         `changes` has a number for each word, `strings` for each sentence; 0: none. `at_start` says
         whether a sentence's string comes before it, or after it.
         """
-        if len(self._known.numbers) > MAX_KNOWN:
-            self._known = self._nothing()
-        chosen = np.flatnonzero(changes)
-        added = np.flatnonzero(strings)
-        # An added string is a change of an empty word, which has no place among the ids.
+        if self._known.hashes.size > MAX_KNOWN:
+            self._known = _Known.nothing(self._kind)
+        chosen, added = np.flatnonzero(changes), np.flatnonzero(strings)
+        new, numbers = self._encoded(words, chosen, changes[chosen], strings[added])
+        new_ends = words.ids.size + new.ends
+        new_starts = new_ends - new.lengths
         starts, ends = words.starts.copy(), words.ends
-        numbers = self._numbers_of(words, chosen, changes[chosen], strings[added])
-        known = np.concatenate([[0], self._known.ends])
-        new = words.ids.size + known
-        starts[chosen], ends[chosen] = new[numbers[: chosen.size]], new[numbers[: chosen.size] + 1]
+        of_words, of_strings = numbers[: chosen.size], numbers[chosen.size :]
+        starts[chosen], ends[chosen] = new_starts[of_words], new_ends[of_words]
         places = np.where(at_start, words.first, words.first + words.counts)[added]
-        of_strings = numbers[chosen.size :]
-        starts = np.insert(starts, places, new[of_strings])
-        ends = np.insert(ends, places, new[of_strings + 1])
+        starts = np.insert(starts, places, new_starts[of_strings])
+        ends = np.insert(ends, places, new_ends[of_strings])
         counts = words.counts + (strings > 0)
-        return _gathered(np.concatenate([words.ids, self._known.ids]), starts, ends, counts)
+        return _gathered(np.concatenate([words.ids, new.ids]), starts, ends, counts)
 
-    def _numbers_of(
+    def _encoded(
         self, words: CutWords, chosen: Numbers, changes: Numbers, strings: Numbers
-    ) -> Numbers:
-        """Return the numbers of changed words, and of strings, encoding those that are new."""
+    ) -> tuple[Sentences, Numbers]:
+        """Return changed words and strings, encoded, each once; and which of these each is.
+
+        A string is the change of an empty word.
+        """
         hashes = np.concatenate([_hashes(words)[chosen], np.zeros(strings.size, dtype=np.uint64)])
         changes = np.concatenate([changes, strings])
         keys = splitmix64(hashes + splitmix64(changes.astype(np.uint64)))
         unique, first, inverse = np.unique(keys, return_index=True, return_inverse=True)
-        get = self._known.numbers.get
-        found = np.array([get(key, -1) for key in unique.tolist()], dtype=np.int64)
-        new = np.flatnonzero(found < 0)
+        numbers = self._known.find(unique)
+        new = np.flatnonzero(numbers < 0)
         if new.size:
-            found[new] = np.arange(new.size) + len(self._known.numbers)
+            numbers[new] = self._known.hashes.size + np.arange(new.size)
             places = first[new]
             texts = [
                 changed(self._text(words, chosen[place]) if place < chosen.size else "", change)
                 for place, change in zip(places.tolist(), changes[places].tolist(), strict=True)
             ]
-            self._known.add(unique[new].tolist(), self._vocabulary.encode(texts))
-        return found[inverse]
+            self._known.add(unique[new], self._vocabulary.encode(texts))
+        known = self._known.words
+        ends = np.cumsum(known.lengths_of(numbers))
+        return Sentences(known.gather(numbers), ends), inverse
 
     def _text(self, words: CutWords, number: int) -> str:
         """Return the text of one word."""
         end = words.starts[number + 1] if number + 1 < words.starts.size else words.ids.size
         ids = words.ids[words.starts[number] : end].tolist()
         return b"".join([self._bytes[one] for one in ids]).decode(errors="replace")
-
-    def _nothing(self) -> _Known:
-        return _Known({}, np.empty(0, dtype=self._kind), np.empty(0, dtype=np.int64))
 
 
 def _hashes(words: CutWords) -> Hashes:
