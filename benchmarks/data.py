@@ -1,6 +1,10 @@
 """From parallel files to batches: time by phase, memory, padding, and `tokenizers` used directly.
 
     python benchmarks/data.py SRC TGT [SRC TGT ...] [--repeat N] [--vocab-size 32000] [--work DIR]
+        [--augment] [--epochs 6]
+
+With --augment, batches also come with noise at its usual rates (`data.augment=true`), over several
+epochs.
 
 The files may be compressed. They are joined to one corpus, N times over, in DIR (a temporary folder
 unless given), with the number of the copy before each sentence, so that no pair is a duplicate.
@@ -18,9 +22,11 @@ from pathlib import Path
 
 import torch
 
+from transduce.config.augment import USUAL_RATES
 from transduce.data.corpus import TwoFiles, read_lines, read_pairs
 from transduce.data.loader import Loader
-from transduce.data.store import StoreSpec, open_or_build
+from transduce.data.noise import epochs
+from transduce.data.store import Store, StoreSpec, open_or_build
 from transduce.text.tokenizer import Tokenizer
 
 
@@ -75,6 +81,8 @@ def main() -> None:
     parser.add_argument("--vocab-size", type=int, default=32_000)
     parser.add_argument("--work", type=Path)
     parser.add_argument("--direct", action="store_true", help="also encode with tokenizers alone")
+    parser.add_argument("--augment", action="store_true", help="also stream epochs with noise")
+    parser.add_argument("--epochs", type=int, default=6, help="with noise")
     options = parser.parse_args()
     work = options.work or Path(tempfile.mkdtemp())
     seconds: dict[str, float] = {}
@@ -115,6 +123,27 @@ def main() -> None:
     print(f"{len(store):,} pairs, {len(plan):,} batches, dropped {store.manifest['dropped']}")
     print(f"padding {1 - tokens / positions:.1%} (claim: at most 5 %)")
     print(f"{rate / 1e6:.1f}M tokens/s, the plan's time included (claim: at least 5M)")
+    if options.augment:
+        stream_noise(store, vocabulary, options.epochs)
+
+
+def stream_noise(store: Store, vocabulary: Path, count: int) -> None:
+    """Stream epochs with noise, and print tokens per second of this process's time.
+
+    That is the time of one core, whatever else the machine does. First other processes make the
+    noise, as in a run; then this one does, and its time has all of the work.
+    """
+    for few_pairs, makers in ((0, "other processes"), (len(store), "this process")):
+        epochs.FEW_PAIRS = few_pairs
+        with epochs.EpochNoise(USUAL_RATES, vocabulary) as noise:
+            loader = Loader(store, noise=noise)
+            speeds, start = [], time.process_time()
+            for epoch in range(count):
+                tokens = sum(batch.src_tokens + batch.tgt_tokens for batch in loader.batches(epoch))
+                now = time.process_time()
+                speeds.append(f"{tokens / (now - start) / 1e6:.1f}")
+                start = now
+        print(f"noise made by {makers}, M tokens/s of CPU by epoch: {', '.join(speeds)}")
 
 
 if __name__ == "__main__":

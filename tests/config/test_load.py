@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from tests.drawing import model_configs, transformer_config
 from transduce import Config, ConfigError, load_config
+from transduce.config.augment import USUAL_RATES
 from transduce.config.load import to_yaml
 from transduce.config.presets import all_presets
 from transduce.config.schema import TrainingConfig, setting_names
@@ -135,3 +136,36 @@ def test_a_malformed_override_is_shown_the_form(override: str) -> None:
 def test_a_models_folder_stands_for_its_settings(tmp_path: Path) -> None:
     (tmp_path / "config.yaml").write_text(to_yaml(load_config("small")), encoding="utf-8")
     assert load_config(tmp_path) == load_config("small")
+
+
+@pytest.mark.parametrize(
+    ("overrides", "expected"),
+    [
+        (["data.augment=true"], USUAL_RATES),
+        (["data.augment=false"], {}),
+        (["data.augment.typos=0.4"], {"typos": 0.4}),
+        (["data.augment={upper: 0.2, lower: 0.1}"], {"upper": 0.2, "lower": 0.1}),
+        (["data.augment=true", "data.augment.typos=0.4"], USUAL_RATES | {"typos": 0.4}),
+        (["data.augment.typos=0.4", "data.augment=true"], USUAL_RATES | {"typos": 0.4}),
+        (["data.augment=true", "data.augment=false"], {}),
+    ],
+)
+def test_noise_has_usual_rates_and_single_ones(
+    overrides: list[str], expected: dict[str, float], tmp_path: Path
+) -> None:
+    config = load_config("base", overrides)
+    assert config.data.augment.rates() == expected
+    assert load_config(written(tmp_path, to_yaml(config))).data.augment.rates() == expected
+
+
+@pytest.mark.parametrize(
+    ("override", "message"),
+    [
+        ("data.augment.typo=0.1", r"did you mean data\.augment\.typos\?"),
+        ("data.augment.typos=2", r"data\.augment\.typos=2: must be at most 1"),
+        ("data.augment={upper: 0.7, lower: 0.7}", "together they must be at most 1"),
+    ],
+)
+def test_wrong_rates_are_named(override: str, message: str) -> None:
+    with pytest.raises(ConfigError, match=message):
+        load_config("base", [override])

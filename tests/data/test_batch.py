@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 from tests.drawing import seeds
 from transduce.data.batch import Batch
-from transduce.data.batching import EpochPlan, RowCapacity
-from transduce.data.loader import PREFETCHED_STEPS, Loader
+from transduce.data.batching import RowCapacity
+from transduce.data.loader import PREFETCHED_STEPS, Epoch, Loader
 from transduce.data.store import Sentences, Store
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID
 
@@ -117,20 +117,20 @@ def test_resuming_at_a_position_gives_the_same_batches_as_walking_to_it(
 
 
 def test_the_next_epoch_is_planned_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
-    plan, planned = Loader.plan, []
+    prepare, planned = Loader.epoch, []
 
-    def noted(self: Loader, epoch: int) -> EpochPlan:
+    def noted(self: Loader, epoch: int) -> Epoch:
         planned.append((epoch, threading.current_thread() is threading.main_thread()))
         if epoch == 2:
             raise OSError("the disk is gone")
-        return plan(self, epoch)
+        return prepare(self, epoch)
 
-    monkeypatch.setattr(Loader, "plan", noted)
+    monkeypatch.setattr(Loader, "epoch", noted)
     rows = [[number] for number in range(4, 99)]
     loader = Loader(Store(side(rows), side(rows), {"source_ends": [len(rows)]}), max_tokens=20)
     for epoch in range(2):
         taken = [row for batch in loader.batches(epoch) for row in batch.src[:, 0].tolist()]
-        assert taken == [rows[sentence][0] for sentence in plan(loader, epoch).sentences]
+        assert taken == [rows[sentence][0] for sentence in prepare(loader, epoch).plan.sentences]
     with pytest.raises(OSError, match="the disk is gone"):
         loader.steps(2)
     assert planned == [(0, True), (1, False), (2, False)]

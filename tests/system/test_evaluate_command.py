@@ -20,6 +20,7 @@ from transduce.grammar import generate
 from transduce.models.build import build_model
 from transduce.models.folder import LoadedModel, load_model, save_model
 from transduce.models.transformer.settings import TransformerConfig
+from transduce.tasks.metrics import ChrF
 from transduce.tasks.translation import TranslationTask
 from transduce.text.tokenizer import Tokenizer
 from transduce.translation.load import load
@@ -187,6 +188,38 @@ def test_a_model_and_translations_are_compared_with_the_baseline(
     written = json.loads((folder / "x.json").read_text())
     assert written["baseline"] == "model"
     assert [len(system["comparisons"]) for system in written["systems"]] == [0, 3]
+
+
+def test_a_model_is_scored_with_noise_too(folder: Path, command: Command) -> None:
+    write_few(folder)
+    files = ("--src", "few.src", "--ref", "few.ref", "--device", "cpu", "--json", "robust.json")
+    result = command("evaluate", "model", *files, "--beam", "1", "--robust")
+    assert (result.code, result.err) == (0, "")
+    written = json.loads((folder / "robust.json").read_text())
+    rows = {found["noise"]: found for found in written["robustness"]}
+    kinds = ["clean", "UPPER CASE", "Title Case", "no final punctuation", "typos"]
+    assert list(rows) == kinds
+    assert all(f"\n{kind} " in result.out for kind in kinds)
+    assert [s["name"] for s in rows["typos"]["scores"]] == ["BLEU", "BLEU, case ignored", "chrF2"]
+    clean, upper = rows["clean"], rows["UPPER CASE"]
+    chrf = next(score for score in written["scores"] if score["name"] == "chrF2")
+    assert clean["scores"][2]["score"] == pytest.approx(chrf["score"])
+    assert clean["losses"] == [0, 0, 0]
+    translated = load(folder / "model", "cpu").translate(
+        [text.upper() for text in SOURCES[:5]], Options(beam=1)
+    )
+    expected = ChrF().score(
+        [re.sub(r"[\r\n]", " ", one.text) for one in translated],
+        [text.upper() for text in REFERENCES[:5]],
+    )
+    assert upper["scores"][2]["score"] == pytest.approx(expected.score)
+    assert upper["losses"][2] == pytest.approx(chrf["score"] - expected.score)
+
+
+def test_noise_needs_a_model(command: Command) -> None:
+    result = command("evaluate", "--hyp", "hyp", "--ref", "ref", "--robust")
+    assert result.code == 2
+    assert "--robust translates the test set with noise: give a model folder" in result.err
 
 
 def test_translations_come_from_standard_input(folder: Path, command: Command) -> None:

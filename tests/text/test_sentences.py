@@ -18,6 +18,11 @@ from transduce.text.sentences import split_sentences
         ["It costs 3.50 euros.", "5 men came."],
         ["the U.S. forces came, e.g. in may"],
         ["no end at all"],
+        ["He said no.", "It was a work of art.", "See no. 5 and art. 7 of the law."],
+        ["Es kostet 5 Mio. Euro.", "Prof. Dr. Meier zahlt."],
+        ["That (as in [2]).", "Right .", "Then it ended."],
+        ["यह एक किताब है।", "वह घर गया।"],
+        ["هل هذا كتاب؟", "نعم."],
     ],
 )
 def test_clear_ends_are_found_and_doubtful_ones_are_not(expected: list[str]) -> None:
@@ -30,6 +35,11 @@ def test_scripts_without_spaces_end_sentences_too() -> None:
         "「はい！」",
         "それはペン。",
     ]
+    assert split_sentences("「はい。」と彼は言った。本当！？」そう。") == [
+        "「はい。」と彼は言った。",
+        "本当！？」",
+        "そう。",
+    ]
 
 
 @given(st.text(st.sampled_from('aB1.!?。 "') | st.characters(), max_size=40))
@@ -39,6 +49,9 @@ def test_only_spaces_are_lost(text: str) -> None:
     assert all(part == part.strip() != "" for part in parts)
 
 
-@pytest.mark.parametrize("text", ["a" * 500_000, "!." * 250_000, "!" + '"' * 500_000])
+@pytest.mark.parametrize(
+    "text",
+    ["a" * 500_000, "!." * 250_000, "!" + '"' * 500_000, "。" * 500_000 + "」" * 500_000 + "と"],
+)
 def test_odd_text_takes_linear_time(text: str) -> None:
     assert split_sentences(text) == [text]  # in quadratic time it would take hours

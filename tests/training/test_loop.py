@@ -13,8 +13,7 @@ import torch
 from torch import Tensor
 
 from tests.training.runs import config, scaled, setup
-from transduce.data.batching import EpochPlan
-from transduce.data.loader import Loader
+from transduce.data.loader import Epoch, Loader
 from transduce.errors import InputError, TransduceError
 from transduce.models.base import TrainingStates
 from transduce.models.transformer.model import Transformer
@@ -91,14 +90,14 @@ def test_a_slow_first_step_does_not_make_the_learning_rate_jump(tmp_path: Path) 
 
 
 def test_only_the_first_epoch_waits_for_its_plan(tmp_path: Path) -> None:
-    plan, planned = Loader.plan, []
+    prepare, planned = Loader.epoch, []
 
-    def noted(self: Loader, epoch: int) -> EpochPlan:
+    def noted(self: Loader, epoch: int) -> Epoch:
         planned.append((epoch, current_thread() is main_thread()))
-        return plan(self, epoch)
+        return prepare(self, epoch)
 
     run = setup(tmp_path, config(training={"steps": 10**6, "epochs": 2.5}))
-    with patch.object(Loader, "plan", noted):
+    with patch.object(Loader, "epoch", noted):
         assert fit(run) == "2.5 epochs are done"
     assert planned[:3] == [(0, True), (1, False), (2, False)]
     assert {epoch for epoch, is_main in planned if is_main} == {0}

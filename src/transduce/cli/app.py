@@ -17,6 +17,7 @@ import typer
 
 import transduce
 from transduce.cli.analysis.complexity import complexity
+from transduce.cli.analysis.detect import detect
 from transduce.cli.attention import attention
 from transduce.cli.data.check import check_corpus
 from transduce.cli.data.confident import keep_confident
@@ -58,6 +59,7 @@ app.command("import")(import_model)
 app.command()(describe)
 app.command()(complexity)
 app.command()(presets)
+app.command()(detect)
 data = StrictTyper(rich_markup_mode=None)
 data.command("check")(check_corpus)
 data.command("list")(list_corpora)

@@ -82,6 +82,14 @@ OutOption = Annotated[
 JsonOption = Annotated[
     Path | None, typer.Option("--json", metavar="FILE", help="File for all numbers, as JSON.")
 ]
+RobustOption = Annotated[
+    bool,
+    typer.Option(
+        "--robust",
+        help="Also translate the test set with noise: UPPER CASE, Title Case, no final "
+        "punctuation, typos.",
+    ),
+]
 JSON_START = b'{\n  "transduce": '
 """How a file of --json begins, which tells an earlier one from a user's own."""
 
@@ -101,6 +109,7 @@ def evaluate(
     alpha: AlphaOption = None,
     device: DeviceOption = "auto",
     engine: EngineOption = None,
+    robust: RobustOption = False,
     out: OutOption = None,
     as_json: JsonOption = None,
 ) -> None:
@@ -133,6 +142,7 @@ def evaluate(
             options=_options(model, beam, alpha),
             device=device,
             engine=engine,  # type: ignore[arg-type]
+            robust=robust,
             progress=progress,
             on_translated=write_out,
         )
@@ -210,6 +220,7 @@ def _json(result: "Evaluation") -> str:
         "baseline_report": result.baseline_report and asdict(result.baseline_report),
         "notes": result.notes,
         "systems": [_scores(system) for system in result.systems],
+        "robustness": [asdict(row) for row in result.robustness],
     }
     return json.dumps(tree, indent=2, ensure_ascii=False) + "\n"
 

@@ -11,6 +11,7 @@ from transduce.cli.terminal.options import DeviceOption, EngineOption, Precision
 if TYPE_CHECKING:
     from transduce.serving.keys import Keys
     from transduce.serving.languages import LanguagePair
+    from transduce.text.detection import LanguageDetector
     from transduce.text.phrases.glossary import Glossary
     from transduce.translation.translator import Translator
 
@@ -109,6 +110,7 @@ def serve(
             keys=known,
             sites=sites,
             glossaries=glossaries,
+            detector=_detector(),
             max_batch=max_batch,
             wait_s=wait_ms / 1_000,
         )
@@ -126,6 +128,17 @@ def _check_installed() -> None:
     for name in ("fastapi", "uvicorn", "prometheus_client", "python_multipart"):
         if util.find_spec(name) is None:
             raise InputError(f"serving needs {name}: {how_to_install('serve')}")
+
+
+def _detector() -> "LanguageDetector | None":
+    """Load the detector of languages, or say how to install it."""
+    from transduce.errors import how_to_install
+    from transduce.text.detection import LanguageDetector
+
+    detector = LanguageDetector.if_installed()
+    if detector is None:
+        typer.echo(f"languages are not detected: {how_to_install('detect')}", err=True)
+    return detector
 
 
 def _check_batching(max_batch: int, wait_ms: float) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 
 import yaml
 
+from transduce.config.augment import AugmentConfig
 from transduce.config.presets import all_presets, preset_named
 from transduce.config.renamed import with_current_names
 from transduce.config.schema import Config, Tree, merge
@@ -78,11 +79,19 @@ def to_yaml(config: Config) -> str:
         lines += [f"# {section_field.description}", f"{section_name}:"]
         section = getattr(config, section_name)
         for name, field in type(section).model_fields.items():
-            entry = f"{name}: {_inline(getattr(section, name))}"
+            entry = f"{name}: {_inline(_plain(getattr(section, name)))}"
             follows = field.default_factory and name not in section.model_fields_set
             lines += [f"  # {field.description}", f"  # {entry}" if follows else f"  {entry}"]
         lines.append("")
     return "\n".join(lines)
+
+
+def _plain(value: Any) -> Any:
+    """Return a section within a section as a mapping; false if it is switched off."""
+    if not isinstance(value, AugmentConfig):
+        return value
+    stated = {} if value.usual else value.rates()
+    return (stated or value.model_dump()) if value.usual or stated else False
 
 
 def _inline(value: Any) -> str:

@@ -1,4 +1,4 @@
-"""Settings that had another name or value in version 0.1; both are read."""
+"""Settings that had another name or value in version 0.1, or have a short form; both are read."""
 
 from typing import Any
 
@@ -9,6 +9,10 @@ RENAMED = {("run", "bleu_sentences"): "score_sentences"}
 
 RENAMED_VALUES = {("run", "choose_by", "bleu"): "metric"}
 """The new values of settings, by their section, name and old value."""
+
+
+SHORT_FORMS: dict[tuple[str, str], dict[str, Any]] = {("data", "augment"): {"usual": True}}
+"""What `true` stands for, by section and name: so changes of single values can be merged."""
 
 
 OTHER_NAMES = {
@@ -50,12 +54,14 @@ def with_current_names(tree: Any) -> Any:
 
 def _renamed(section: str, values: dict[str, Any]) -> dict[str, Any]:
     found: dict[str, Any] = {}
-    for old, value in values.items():
+    for old, given in values.items():
         name = RENAMED.get((section, old), old)
         if name != old and name in values:
             raise ConfigError(
                 f"{section}.{old} is the old name of {section}.{name}: give only the latter"
             )
-        is_text = isinstance(value, str)
-        found[name] = RENAMED_VALUES.get((section, name, value), value) if is_text else value
+        if isinstance(given, str):
+            found[name] = RENAMED_VALUES.get((section, name, given), given)
+        else:
+            found[name] = SHORT_FORMS.get((section, name), given) if given is True else given
     return found

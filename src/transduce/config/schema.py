@@ -13,9 +13,7 @@ from textwrap import shorten
 from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import (
-    BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     SerializeAsAny,
     ValidationError,
@@ -24,9 +22,16 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
+from transduce.config.augment import AugmentConfig
 from transduce.config.kinds import DEFAULT_KIND, find_kind, kind_names
 from transduce.config.renamed import OTHER_NAMES, with_current_names
 from transduce.config.rules import broken_rule
+from transduce.config.section import Count as Count  # the names of types are this module's too
+from transduce.config.section import Files, Numbers
+from transduce.config.section import LargeCount as LargeCount
+from transduce.config.section import Positive as Positive
+from transduce.config.section import Probability as Probability
+from transduce.config.section import Section as Section
 from transduce.errors import ConfigError, did_you_mean
 
 MAX_COMPLAINTS = 20
@@ -34,37 +39,6 @@ MAX_COMPLAINTS = 20
 
 Tree = dict[str, Any]
 """Settings as plain nested mappings, as YAML is read."""
-
-
-class Section(BaseModel):
-    """A group of settings: frozen, strictly typed, unknown names refused."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
-
-    @model_validator(mode="before")
-    @classmethod
-    def _with_tuples(cls, section: Any) -> Any:
-        """Take the lists of YAML and JSON for tuples: settings are frozen."""
-        if not isinstance(section, dict):
-            return section
-        return {k: tuple(v) if isinstance(v, list) else v for k, v in section.items()}
-
-
-Count = Annotated[int, Field(ge=1, le=1_000_000)]
-Probability = Annotated[float, Field(ge=0, lt=1)]
-Positive = Annotated[float, Field(gt=0, lt=1e12)]
-LargeCount = Annotated[int, Field(ge=1, le=10**12)]
-
-
-def _as_tuple(value: Any) -> Any:
-    """Accept a list, one value without brackets, or null for none."""
-    if value is None:
-        return ()
-    return tuple(value) if isinstance(value, list | tuple) else (value,)
-
-
-Files = Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
-Numbers = Annotated[tuple[float, ...], BeforeValidator(_as_tuple)]
 
 
 NO_LIMIT = 10**9
@@ -141,6 +115,11 @@ class ModelConfig(Section):
 
 
 Subwords = Literal["bpe", "unigram", "wordpiece", "characters", "whitespace"]
+
+
+def _as_rates(value: Any) -> Any:
+    """Take false or null for no noise."""
+    return {} if value is None or value is False else value
 
 
 class DataConfig(Section):
@@ -222,6 +201,11 @@ class DataConfig(Section):
     )
     tokenizer: str | None = Field(
         default=None, description="a tokenizer.json to use instead of learning subwords"
+    )
+    augment: Annotated[AugmentConfig, BeforeValidator(_as_rates)] = Field(
+        default=AugmentConfig(),
+        description="a deviation: noise in the training text, drawn anew each epoch; true: usual "
+        "rates; or rates by name: " + ", ".join(AugmentConfig.rate_names()),
     )
 
     @property
@@ -447,7 +431,8 @@ def _unknown(name: str, value: Any, known: list[str]) -> Iterator[str]:
     if meant in known:
         hint = f" (did you mean {meant}?)"
     else:
-        hint = did_you_mean(name, [*Config.model_fields, *known])
+        rates = (f"data.augment.{rate}" for rate in AugmentConfig.model_fields)
+        hint = did_you_mean(name, [*Config.model_fields, *known, *rates])
     yield f"unknown setting {name}{hint or '; transduce describe PRESET --yaml lists all'}"
 
 

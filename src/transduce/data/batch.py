@@ -147,7 +147,7 @@ def _padded(side: Sentences, sentences: Indices) -> tuple[NDArray[np.int64], int
     lengths = side.lengths_of(sentences)
     rows = np.full((sentences.size, int(lengths.max(initial=0)) + 1), PAD_ID, dtype=np.int64)
     columns = np.arange(rows.shape[1])
-    rows[columns < lengths[:, None]] = _ids(side, sentences)
+    rows[columns < lengths[:, None]] = side.gather(sentences)
     rows[np.arange(sentences.size), lengths] = EOS_ID
     return rows, int(lengths.sum()) + sentences.size
 
@@ -159,22 +159,8 @@ def _concatenated(side: Sentences, sentences: Indices) -> tuple[NDArray[np.int64
     row = np.full(int(lengths.sum()), EOS_ID, dtype=np.int64)
     is_text = np.ones(row.size, dtype=np.bool_)
     is_text[ends - 1] = False
-    row[is_text] = _ids(side, sentences)
+    row[is_text] = side.gather(sentences)
     return row, lengths
-
-
-def _ids(side: Sentences, sentences: Indices) -> NDArray[np.unsignedinteger]:
-    """Concatenate sentences, without EOS.
-
-    All in one operation: with a Python object for each sentence, a full garbage collection every
-    hundred batches would take longer than the work that a GPU has queued.
-    """
-    lengths = side.lengths_of(sentences).astype(np.int64)
-    shifts = side.ends[sentences] - np.cumsum(lengths)
-    ids: NDArray[np.unsignedinteger] = side.ids[
-        np.arange(lengths.sum()) + np.repeat(shifts, lengths)
-    ]
-    return ids
 
 
 def _sentences(row: Tensor, bounds: Tensor) -> list[NDArray[np.int64]]:

@@ -167,9 +167,9 @@ def hash_noise(count: int, seed: int, epoch: int) -> NDArray[np.uint64]:
 
     NumPy's generators may draw differently in its next version; a run's order must not change.
     """
-    state = _splitmix64(np.array([seed & _MASK], dtype=np.uint64)) ^ np.uint64(epoch & _MASK)
+    state = splitmix64(np.array([seed & _MASK], dtype=np.uint64)) ^ np.uint64(epoch & _MASK)
     steps = np.arange(1, count + 1, dtype=np.uint64) * np.uint64(0x9E3779B97F4A7C15)
-    return _splitmix64(_splitmix64(state) + steps)
+    return splitmix64(splitmix64(state) + steps)
 
 
 def _by_length(src: Lengths, tgt: Lengths, ties: NDArray[np.uint64]) -> Indices:
@@ -234,7 +234,8 @@ def _deal(shares: list[list[float]], longest_first: list[int], rows: int) -> lis
 _MASK = 2**64 - 1
 
 
-def _splitmix64(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def splitmix64(state: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Mix the bits of each number: a good hash, and the steps of a generator."""
     state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
     return state ^ (state >> np.uint64(31))

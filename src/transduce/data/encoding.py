@@ -1,23 +1,22 @@
 """Encoding pairs to ids in several processes, in order and in bounded memory."""
 
-import multiprocessing
-import os
-import signal
 from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
-from threading import Thread
 
 import numpy as np
 from numpy.typing import NDArray
 
 from transduce.data.cleaning import PairFilter
 from transduce.data.corpus import Pair
-from transduce.errors import TransduceError
+from transduce.data.worker_processes import (
+    ctrl_c_blocked,
+    follow_parent,
+    process_pool,
+    result_of,
+)
 from transduce.text.tokenizer import Tokenizer
 
 Ids = NDArray[np.unsignedinteger]
@@ -73,12 +72,11 @@ class Encoder:
             for batch in batches:
                 yield batch, self.encode(batch, tokenizer)
             return
-        context = multiprocessing.get_context("spawn")
-        with ProcessPoolExecutor(processes, context, _start, (self,)) as pool:
+        with process_pool(processes, _start, self) as pool:
             waiting: deque[tuple[list[Pair], Future[Encoded]]] = deque()
             try:
                 for batch in batches:
-                    with _ctrl_c_blocked():
+                    with ctrl_c_blocked():
                         waiting.append((batch, pool.submit(_encode, batch)))
                     if len(waiting) > 2 * processes:
                         yield _finished(*waiting.popleft())
@@ -102,28 +100,8 @@ class Encoder:
         )
 
 
-@contextmanager
-def _ctrl_c_blocked() -> Iterator[None]:
-    """Delay Ctrl-C; a process started meanwhile inherits the block, even while it loads."""
-    if not hasattr(signal, "pthread_sigmask"):  # Windows
-        yield
-        return
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
-    try:
-        yield
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-
-
 def _finished(batch: list[Pair], future: Future[Encoded]) -> tuple[list[Pair], Encoded]:
-    try:
-        return batch, future.result()
-    except BrokenProcessPool as broken:
-        raise TransduceError(
-            "a process that encodes text was killed, perhaps because memory ran out: run it "
-            "again; in a script of your own, call transduce.train below "
-            "if __name__ == '__main__':, since each process imports the script"
-        ) from broken
+    return batch, result_of(future)
 
 
 class _Process:
@@ -134,18 +112,9 @@ class _Process:
 
 
 def _start(encoder: Encoder) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent gets it, and ends this process
-    Thread(target=_end_with_parent, daemon=True).start()
+    follow_parent()
     _Process.encoder = encoder
     _Process.tokenizer = Tokenizer.load(encoder.tokenizer)
-
-
-def _end_with_parent() -> None:
-    """End this process if its parent was killed."""
-    parent = multiprocessing.parent_process()
-    assert parent is not None
-    parent.join()
-    os._exit(1)
 
 
 def _encode(batch: list[Pair]) -> Encoded:

@@ -12,9 +12,12 @@ import numpy as np
 
 from transduce.data.batch import Batch
 from transduce.data.batching import EpochPlan, Indices, RowCapacity, mix_corpora, pack_rows
+from transduce.data.noise.epochs import EpochNoise
 from transduce.data.store import Store
 
 PREFETCHED_STEPS = 8
+MAX_GROWTH = 4
+"""With noise, sentences may be this many times as long as the longest without."""
 
 
 @dataclass(frozen=True)
@@ -44,19 +47,28 @@ class Loader:
     max_length: int | None = None  # tokens per side, EOS included; longer pairs are left out
     packed: bool = False  # packed sequences instead of padded ones
     max_pairs: int | None = None  # of more, so many are taken, spread evenly over the store
+    noise: EpochNoise | None = None  # puts noise into the pairs, another in each epoch
 
     def plan(self, epoch: int) -> EpochPlan:
         """Plan an epoch; EOS counts as a token."""
+        return self.epoch(epoch).plan
+
+    def epoch(self, epoch: int) -> "Epoch":
+        """Put noise into the pairs of an epoch, if asked for, and plan it."""
         ends, seed = self.store.manifest["source_ends"], self.seed
         weights = self.weights or [1.0] * len(ends)
         taken = self._without_long(mix_corpora(ends, weights, seed=seed, epoch=epoch))
         taken = self._spread(taken)
-        lengths = self._lengths(taken)
+        store = self.store
+        if self.noise is not None:
+            limits = self._max_lengths.src - 1, self._max_lengths.tgt - 1
+            store = self.noise.store(store, seed=seed, epoch=epoch, max_lengths=limits)
+        lengths = _lengths(store, taken)
         if self.packed:
             plan = EpochPlan.packed(*lengths, self._batch_capacity, seed=seed, epoch=epoch)
         else:
             plan = EpochPlan.padded(*lengths, max_tokens=self.max_tokens, seed=seed, epoch=epoch)
-        return plan.renumbered(taken)
+        return Epoch(store, plan.renumbered(taken))
 
     def steps(self, epoch: int, *, done: int = 0) -> Generator[StepBatches]:
         """Stream an epoch's steps after the first `done` batches, prepared in the background.
@@ -64,32 +76,34 @@ class Loader:
         In the second half of an epoch the next one is planned in the background too, so that no
         step waits for the plan.
         """
-        return _prefetched(self._steps(self._planner.plan(epoch), epoch, done))
+        return _prefetched(self._steps(self._planner.take(epoch), epoch, done))
 
     def batches(self, epoch: int) -> Generator[Batch]:
         """Stream this process's batches of an epoch."""
         for step in self.steps(epoch):
             yield from step.batches
 
-    def _steps(self, plan: EpochPlan, epoch: int, done: int) -> Iterator[StepBatches]:
-        for first in range(done, len(plan), self.per_step):
-            if first >= len(plan) // 2:
+    def _steps(self, now: "Epoch", epoch: int, done: int) -> Iterator[StepBatches]:
+        begin_next = 0 if self.noise else len(now.plan) // 2  # noise takes longer than a plan
+        for first in range(done, len(now.plan), self.per_step):
+            if first >= begin_next:
                 self._planner.start(epoch + 1)
-            yield self._step(plan, first)
+            yield self._step(now, first)
 
     @cached_property
     def _planner(self) -> "_Planner":
-        return _Planner(self.plan)
+        return _Planner(self.epoch)
 
-    def _step(self, plan: EpochPlan, first: int) -> StepBatches:
+    def _step(self, now: "Epoch", first: int) -> StepBatches:
+        plan, store = now.plan, now.store
         count = min(self.per_step, len(plan) - first)
         if self.packed:
-            batches = [self._packed_row(row) for row in self._rows(plan, first, count)]
+            batches = [self._packed_row(store, row) for row in self._rows(now, first, count)]
         else:
             mine = plan.step_sentences(first, count=count, rank=self.rank, world=self.world)
-            batches = [Batch.padded(self.store, sentences) for sentences in mine]
+            batches = [Batch.padded(store, sentences) for sentences in mine]
         of_all = plan.sentences[plan.starts[first] : plan.starts[first + count]]
-        src_tokens, tgt_tokens = (int(side.sum()) for side in self._lengths(of_all))
+        src_tokens, tgt_tokens = (int(side.sum()) for side in _lengths(store, of_all))
         return StepBatches(
             [batch.pinned() for batch in batches] if self.pin else batches,
             src_tokens=src_tokens,
@@ -99,30 +113,32 @@ class Loader:
             epoch_batches=len(plan),
         )
 
-    def _rows(self, plan: EpochPlan, first: int, count: int) -> list[Indices]:
+    def _rows(self, now: "Epoch", first: int, count: int) -> list[Indices]:
         """Return the sentences of each row that this process takes from the next batches."""
-        rows = [plan.batch(index) for index in range(first, first + count)]
+        rows = [now.plan.batch(index) for index in range(first, first + count)]
         if self._row_capacity != self._batch_capacity:
             together = np.concatenate(rows)
-            rows = [
-                together[row] for row in pack_rows(*self._lengths(together), self._row_capacity)
-            ]
+            lengths = _lengths(now.store, together)
+            rows = [together[row] for row in pack_rows(*lengths, self._row_capacity)]
         return rows[self.rank :: self.world]
 
-    def _packed_row(self, sentences: Indices) -> Batch:
+    def _packed_row(self, store: Store, sentences: Indices) -> Batch:
         """Pack a row in one of two sizes: each size is compiled and recorded separately.
 
         The larger size holds the longest pair of all. A pair that does not fit into the smaller one
         is alone in such a row, followed by padding.
         """
-        fits = self._row_capacity.holds(*self._lengths(sentences))
+        fits = self._row_capacity.holds(*_lengths(store, sentences))
         capacity = self._row_capacity if fits else self._longest_pair
-        return Batch.packed(self.store, sentences, capacity)
+        return Batch.packed(store, sentences, capacity)
 
     @cached_property
     def _batch_capacity(self) -> RowCapacity:
         """The tokens of a packed batch: the same in all epochs."""
-        return RowCapacity.within(self.max_tokens, *self._lengths(self._usable))
+        if self.noise is None:
+            return RowCapacity.within(self.max_tokens, *_lengths(self.store, self._usable))
+        src, tgt = self.noise.sampled_lengths(self.store, self._usable, seed=self.seed)
+        return RowCapacity.within(self.max_tokens, src + 1, tgt + 1)
 
     @cached_property
     def _row_capacity(self) -> RowCapacity:
@@ -132,7 +148,17 @@ class Loader:
 
     @cached_property
     def _longest_pair(self) -> RowCapacity:
-        return RowCapacity.of_longest(*self._lengths(self._usable))
+        if self.noise is None:
+            return RowCapacity.of_longest(*_lengths(self.store, self._usable))
+        return RowCapacity.of_longest(*(np.array([most]) for most in self._max_lengths))
+
+    @cached_property
+    def _max_lengths(self) -> RowCapacity:
+        """The longest sentences with noise, EOS included; the same for all layouts."""
+        longest = (int(side.max(initial=1)) for side in _lengths(self.store, self._usable))
+        limit = self.max_length or max(self._batch_capacity)
+        both = zip(longest, self._batch_capacity, strict=True)
+        return RowCapacity(*(max(most, min(MAX_GROWTH * most, fits, limit)) for most, fits in both))
 
     @property
     def _usable(self) -> Indices:
@@ -142,7 +168,7 @@ class Loader:
         """Leave out pairs longer than max_length."""
         if self.max_length is None:
             return sentences
-        return sentences[np.maximum(*self._lengths(sentences)) <= self.max_length]
+        return sentences[np.maximum(*_lengths(self.store, sentences)) <= self.max_length]
 
     def _spread(self, sentences: Indices) -> Indices:
         """Leave out some pairs if there are more than max_pairs, the same whatever the seed."""
@@ -150,31 +176,41 @@ class Loader:
             return sentences
         return np.sort(sentences)[np.arange(self.max_pairs) * len(sentences) // self.max_pairs]
 
-    def _lengths(self, sentences: Indices) -> tuple[Indices, Indices]:
-        src, tgt = (side.lengths_of(sentences) + 1 for side in (self.store.src, self.store.tgt))
-        return src, tgt
+
+@dataclass(frozen=True)
+class Epoch:
+    """The pairs of an epoch, and its plan."""
+
+    store: Store
+    plan: EpochPlan
+
+
+def _lengths(store: Store, sentences: Indices) -> tuple[Indices, Indices]:
+    """Return the lengths of both sides, EOS included."""
+    src, tgt = (side.lengths_of(sentences) + 1 for side in (store.src, store.tgt))
+    return src, tgt
 
 
 class _Planner:
-    """Plans one epoch ahead in a thread, on request."""
+    """Prepares one epoch ahead in a thread, on request."""
 
-    def __init__(self, make: Callable[[int], EpochPlan]) -> None:
+    def __init__(self, make: Callable[[int], Epoch]) -> None:
         self._make = make
-        self._started: dict[int, Future[EpochPlan]] = {}  # at most one epoch
+        self._started: dict[int, Future[Epoch]] = {}  # at most one epoch
 
     def start(self, epoch: int) -> None:
-        """Start planning an epoch, unless that has been started."""
+        """Start preparing an epoch, unless that has been started."""
         if epoch not in self._started:
-            future: Future[EpochPlan] = Future()
+            future: Future[Epoch] = Future()
             self._started = {epoch: future}
             Thread(target=self._run, args=(future, epoch), daemon=True, name="plan").start()
 
-    def plan(self, epoch: int) -> EpochPlan:
-        """Return the plan of an epoch, waiting for it if it has been started."""
+    def take(self, epoch: int) -> Epoch:
+        """Return an epoch, waiting for it if it has been started."""
         future = self._started.pop(epoch, None)
         return self._make(epoch) if future is None else future.result()
 
-    def _run(self, future: "Future[EpochPlan]", epoch: int) -> None:
+    def _run(self, future: "Future[Epoch]", epoch: int) -> None:
         try:
             future.set_result(self._make(epoch))
         except BaseException as fault:  # noqa: BLE001 - raised again where the plan is awaited

@@ -155,9 +155,11 @@ def _wanted_vocabulary(
     config: DataConfig, vocab_size: int, src_vocab_size: int | None
 ) -> WantedVocabulary:
     target = Learning(config.tgt_subwords or config.subwords, vocab_size)
+    upper = config.augment.upper
     if config.shared_vocabulary:
-        return WantedVocabulary(target)
-    return WantedVocabulary(target, Learning(config.subwords, src_vocab_size or vocab_size))
+        return WantedVocabulary(target, upper=upper)
+    source = Learning(config.subwords, src_vocab_size or vocab_size)
+    return WantedVocabulary(target, source, upper=upper)
 
 
 def _check_not_empty(train: Store) -> None:

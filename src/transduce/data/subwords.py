@@ -1,7 +1,7 @@
 """The vocabulary of a run, learned from the training corpora and kept in the cache."""
 
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -24,11 +24,13 @@ class WantedVocabulary:
 
     target: Learning  # of both sides, if they share it
     source: Learning | None = None  # None: it is shared
+    upper: float = 0.0  # the share of pairs that is read in upper case, as it is trained on
 
     def identity(self) -> dict[str, Any]:
         """Return what names it in the cache."""
         shared = {"kind": self.target.kind, "vocab_size": self.target.max_size}
-        return shared | ({"source": asdict(self.source)} if self.source else {})
+        upper = {"upper": self.upper} if self.upper else {}
+        return shared | upper | ({"source": asdict(self.source)} if self.source else {})
 
 
 @unchanged_files()
@@ -47,17 +49,21 @@ def learn_subwords(spec: StoreSpec, cache: Path, wanted: WantedVocabulary, *, pa
 
 def _learned(spec: StoreSpec, wanted: WantedVocabulary, *, every: int) -> Tokenizer:
     source, target = wanted.source, wanted.target
+
+    def texts() -> Iterator[tuple[str, str]]:
+        return _partly_upper(_texts(spec, every), wanted.upper)
+
     try:
         if source is None:
             return Tokenizer.learn(
-                compared_in_threads(chain.from_iterable(_texts(spec, every))),
+                compared_in_threads(chain.from_iterable(texts())),
                 kind=target.kind,
                 vocab_size=target.max_size,
                 plain_punctuation=spec.is_plain,
             )
         return Tokenizer.learn_separately(
-            compared_in_threads(src for src, _ in _texts(spec, every)),
-            compared_in_threads(tgt for _, tgt in _texts(spec, every)),
+            compared_in_threads(src for src, _ in texts()),
+            compared_in_threads(tgt for _, tgt in texts()),
             source=source,
             target=target,
             plain_punctuation=spec.is_plain,
@@ -77,3 +83,10 @@ def _texts(spec: StoreSpec, every: int) -> Iterator[tuple[str, str]]:
     for pair, fault in islice(spec.judged_pairs(), 0, None, every):
         if fault is None:
             yield pair.src, form.write(pair.tgt) if form else pair.tgt
+
+
+def _partly_upper(texts: Iterable[tuple[str, str]], share: float) -> Iterator[tuple[str, str]]:
+    """Write a share of pairs, spread evenly, in upper case: its words get pieces of their own."""
+    for number, (src, tgt) in enumerate(texts):
+        is_upper = int((number + 1) * share) > int(number * share)
+        yield (src.upper(), tgt.upper()) if is_upper else (src, tgt)

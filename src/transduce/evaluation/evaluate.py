@@ -19,7 +19,12 @@ from transduce.data.corpus import (
 from transduce.errors import InputError, TransduceError
 from transduce.evaluation.additive import score_by_metric
 from transduce.evaluation.public_test_sets import fetch_test_set
-from transduce.evaluation.scoring import ComparedTexts, Scoring, check_same_length
+from transduce.evaluation.robustness import score_robustness
+from transduce.evaluation.scoring import (
+    ComparedTexts,
+    Scoring,
+    check_same_length,
+)
 from transduce.evaluation.scoring import Evaluation as Evaluation  # part of this module too
 from transduce.models.folder import load_settings
 from transduce.tasks.base import Task
@@ -50,6 +55,7 @@ def evaluate(
     options: Options | None = None,
     device: str = "auto",
     engine: EngineName | None = None,
+    robust: bool = False,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
     on_translated: Callable[[Sequence[str]], None] = lambda _hypotheses: None,
 ) -> Evaluation:
@@ -69,6 +75,7 @@ def evaluate(
         default it is the model's. If that is unknown, the tokenizer follows the references' script.
     tokenize: sacreBLEU's tokenizer instead, such as 13a, zh, ja-mecab or char.
     options, device, engine: how to translate, as for `transduce.load`.
+    robust: whether to score a model on the test set with noise too (`Evaluation.robustness`).
     progress: called with the number of sentences translated so far, and of all.
     on_translated: called with a model's translations, before they are scored.
 
@@ -81,23 +88,35 @@ def evaluate(
     _check_fields(fields, src, targets)
     texts = _read_texts(src, _listed(ref), test_set, pair, fields=fields)
     task = _task_of(model, [src, *_listed(ref)])
-    language = lang or (pair.partition("-")[2] if pair else _language_of(model))
-    scoring = _scoring(texts, language, tokenize)
+    scoring = _scoring(texts, lang or _language(pair, model), tokenize)
     systems = [(name, _side(file, "tgt", fields, like=texts)) for name, file in named.items()]
-    baseline = None
-    if against is not None:
-        baseline = (str(against), _side(against, "tgt", fields, like=texts))
+    compared = None if against is None else _side(against, "tgt", fields, like=texts)
+    baseline = None if compared is None else (str(against), compared)
     by_metric = partial(score_by_metric, task) if task.has_own_scores else None
+    if robust:
+        _check_robust(model, task)
     if model is None:
         return (by_metric or scoring)(systems, texts, baseline=baseline)
     if texts.sources is None:
         raise InputError("what to translate? Give --src FILE, or only translations with --hyp")
     translator = load(model, device, engine=engine)
-    hypotheses = _translated(translator, texts.sources, options, progress=progress)
+    translate = partial(_translated, translator, options=options)
+    hypotheses = translate(texts.sources, progress=progress)
     on_translated(hypotheses)
     scoring = scoring.by_task(load_settings(Path(model)).data)
     found = (by_metric or scoring)([(str(model), hypotheses), *systems], texts, baseline=baseline)
-    return replace(found, notes=(*found.notes, *_notes_on_script(translator, texts.sources)))
+    bleu = scoring.tokenization.bleu
+    noisy = score_robustness(translate, texts, task, clean=hypotheses, tokenize=bleu)
+    notes = (*found.notes, *_notes_on_script(translator, texts.sources))
+    return replace(found, robustness=tuple(noisy if robust else ()), notes=notes)
+
+
+def _check_robust(model: FileName | None, task: Task) -> None:
+    """Raise unless there is a model that translates text."""
+    if model is None:
+        raise InputError("--robust translates the test set with noise: give a model folder")
+    if task.target_form is not None:
+        raise InputError(f"--robust is for text, not for the task {task.name}")
 
 
 def _task_of(model: FileName | None, files: Sequence[FileName | None]) -> Task:
@@ -123,9 +142,9 @@ def _notes_on_script(translator: Translator, sources: Sequence[str]) -> Iterator
 def _translated(
     translator: Translator,
     sources: Sequence[str],
-    options: Options | None,
     *,
-    progress: Callable[[int, int], None],
+    options: Options | None,
+    progress: Callable[[int, int], None] = lambda _done, _total: None,
 ) -> list[str]:
     """Translate, one line each, so that what is written to a file is what was scored."""
     hypotheses = []
@@ -204,8 +223,10 @@ def _listed(given: FileName | Sequence[FileName] | None) -> Sequence[FileName]:
     return [given] if isinstance(given, str | PathLike) else given
 
 
-def _language_of(model: FileName | None) -> str | None:
-    """Return the target language that a model folder tells, if any."""
+def _language(pair: str | None, model: FileName | None) -> str | None:
+    """Return the target language that a pair of languages or a model folder tells, if any."""
+    if pair:
+        return pair.partition("-")[2]
     if model is None:
         return None
     try:

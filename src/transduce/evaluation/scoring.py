@@ -32,6 +32,15 @@ NAME_LANGUAGE = "name the target language with --lang, such as --lang de"
 
 
 @dataclass(frozen=True)
+class NoisyScores:
+    """The scores on a test set with one kind of noise."""
+
+    noise: str
+    scores: tuple[MetricScore, ...]
+    losses: tuple[float, ...]  # against the clean test set: how much worse each score is
+
+
+@dataclass(frozen=True)
 class Evaluation:
     """All scores of one system on one test set, and those of further systems."""
 
@@ -53,6 +62,7 @@ class Evaluation:
     baseline: str | None = None  # what the systems are compared with; None: there is only one
     baseline_report: EvaluationReport | None = None  # None: the baseline is the first system
     others: tuple["Evaluation", ...] = ()  # of further systems
+    robustness: tuple[NoisyScores, ...] = ()  # of a model, if asked for
 
     @property
     def systems(self) -> tuple["Evaluation", ...]:

@@ -4,19 +4,21 @@ import asyncio
 import math
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 
 from transduce.errors import InputError
 from transduce.serving.batcher import Batcher, BatchKey
 from transduce.serving.documents import Document, sentence_counts, split_lines
-from transduce.serving.languages import LanguagePair
+from transduce.serving.languages import LanguagePair, Route, find_routes
 from transduce.serving.limits import Limits
 from transduce.serving.refusal import Refused
 from transduce.serving.text_thread import TextThread
+from transduce.text.detection import LanguageDetector, LanguageGuess
 from transduce.text.phrases.glossary import Glossary
 from transduce.translation.options import Alternative, Options, Translation
 from transduce.translation.translator import Translator
+from transduce.translation.wording.rules import NO_WORDING
 
 PART_SENTENCES = 32
 """A long document is queued in parts of this many sentences, so that others get their turn."""
@@ -77,74 +79,110 @@ class Service:
         limits: Limits,
         *,
         glossaries: Mapping[str, Glossary] | None = None,
+        detector: LanguageDetector | None = None,
     ) -> None:
         self.limits = limits
+        self.detector = detector
         self.glossaries = dict(glossaries or {})
         self.batcher = batcher
         self.texts = TextThread()
         self.pairs = sorted(translators)
         self.sources = sorted({pair.source for pair in self.pairs})
+        self.routes = find_routes(self.pairs)
         self._translators = dict(translators)
 
-    def default_options(self, pair: LanguagePair) -> Options:
-        """Return how the model of a pair translates if nothing else is asked for."""
-        return self._translators[pair].default_options
+    def default_options(self, route: Route) -> Options:
+        """Return how the last model of a route translates if nothing else is asked for."""
+        return self._translators[route.legs[-1]].default_options
 
     def targets(self, source: str) -> list[str]:
         """Return the languages that a source language can be translated to."""
-        return [pair.target for pair in self.pairs if pair.source == source]
+        return sorted(pair.target for pair in self.routes if pair.source == source)
 
-    def pair(self, source: str, target: str | None) -> LanguagePair:
-        """Find the one pair with these languages; source "auto" and target None match any."""
+    def route(self, source: str, target: str | None) -> Route:
+        """Find the one route with these languages; source "auto" and target None match any.
+
+        One model is better than two: two are taken only if no model alone is fitting.
+        """
         fitting = [
-            pair
-            for pair in self.pairs
+            route
+            for pair, route in self.routes.items()
             if source in ("auto", pair.source) and target in (None, pair.target)
         ]
+        fitting = [route for route in fitting if route.via is None] or fitting
         if len(fitting) == 1:
             return fitting[0]
-        known = ", ".join(str(pair) for pair in self.pairs)
+        known = ", ".join(str(pair) for pair in self.routes)
         if not fitting:
             raise Refused(400, f"no model for these languages: this server translates {known}")
-        ambiguous = "source" if len({pair.source for pair in fitting}) > 1 else "target"
+        ambiguous = "source" if len({one.pair.source for one in fitting}) > 1 else "target"
         raise Refused(
             400,
-            f"the {ambiguous} is ambiguous, and languages are not detected: name it; this server "
-            f"translates {known}",
+            f"the {ambiguous} is ambiguous, and not detected: name it; this server translates "
+            f"{known}",
+        )
+
+    async def detected_routes(
+        self, source: str, target: str | None, texts: Sequence[str]
+    ) -> list[tuple[Route, float]]:
+        """Find the route of each text, and how sure its language is; 0: it was not detected.
+
+        A language is detected if the source is "auto" and it can be one of several.
+        """
+        sources = sorted(pair.source for pair in self.routes if target in (None, pair.target))
+        if source != "auto" or self.detector is None or len(set(sources)) < 2:
+            return [(self.route(source, target), 0.0)] * len(texts)
+        guesses = await self.detect(texts, sorted(set(sources)))
+        return [(self.route(best.code, target), best.confidence) for best, *_ in guesses]
+
+    async def detect(self, texts: Sequence[str], among: Sequence[str]) -> list[list[LanguageGuess]]:
+        """Rank languages for each text; without a detector, all have confidence 0."""
+        detector = self.detector
+        if detector is None:
+            return [[LanguageGuess(code, 0.0) for code in among] for _ in texts]
+        _check_limit(sum(map(len, texts)), self.limits.max_characters, "characters")
+        for text in texts:
+            _check_text(text)
+        return await self.texts.run(
+            lambda: [detector.detect(text, among) for text in texts],
+            characters=sum(map(len, texts)),
+            lines=len(texts),
         )
 
     async def translate(
-        self, pair: LanguagePair, texts: Sequence[str], options: Options
+        self, route: Route, texts: Sequence[str], options: Options
     ) -> list[TranslatedDocument]:
         """Translate texts line by line, all of them before the deadline or none."""
+        _check_route(route, options)
         characters = sum(map(len, texts))
         _check_limit(characters, self.limits.max_characters, "characters")
         self._check_attention(texts, options)
         _check_lines(texts, self.limits.max_lines)
         documents = [_checked(text) for text in texts]
         lines = [line for document in documents for line in document.lines]
-        counts = await self._counts(pair, lines)
+        counts = await self._counts(route.legs[0], lines)
         part = _Part(lines, counts)
         _check_limit(part.sentences, self.limits.max_sentences, "sentences or parts of long ones")
-        found = iter(await self._translate_part(pair, part, options))
+        found = iter(await self._translate_part(route, part, options))
         return [
             TranslatedDocument(document, [next(found) for _ in document.lines])
             for document in documents
         ]
 
     async def stream(
-        self, pair: LanguagePair, text: str, options: Options
+        self, route: Route, text: str, options: Options
     ) -> AsyncIterator[list[Translation]]:
         """Translate a document of any length; yield its lines in order, some at a time.
 
         Each part of it has the deadline.
         """
+        _check_route(route, options)
         self._check_attention([text], options)
         _check_lines([text], self.limits.max_document_lines)
         whole = _checked(text)
         counts: list[int] = []
         for lines in _slices(whole.lines):
-            counts += await self._counts(pair, lines)
+            counts += await self._counts(route.legs[0], lines)
         longest = max(range(len(counts)), key=counts.__getitem__)
         unit = f"sentences or parts of long ones in line {longest + 1:,}"
         _check_limit(counts[longest], self.limits.max_sentences, unit)
@@ -152,7 +190,7 @@ class Service:
         for part in _parts(whole.lines, counts):
             if not is_first:  # a document that has begun waits instead of being refused
                 await self._wait_for_capacity(part.sentences)
-            yield await self._translate_part(pair, part, options)
+            yield await self._translate_part(route, part, options)
             is_first = False
 
     async def _counts(self, pair: LanguagePair, lines: Sequence[str]) -> list[int]:
@@ -166,9 +204,23 @@ class Service:
             _check_limit(sum(map(len, texts)), most, "characters with attention or alignment")
 
     async def _translate_part(
+        self, route: Route, part: _Part, options: Options
+    ) -> list[Translation]:
+        """Translate lines by one model, or by two; each has the deadline."""
+        *before, last = route.legs
+        lines = part.lines
+        for leg in before:
+            own = self._translators[leg].default_options
+            found = await self._translate_leg(leg, part, own)
+            between = [" ".join(one.text.split("\n")) for one in found]
+            part = _Part(between, await self._counts(last, between))
+        found = await self._translate_leg(last, part, options)
+        return [replace(one, source=line) for one, line in zip(found, lines, strict=True)]
+
+    async def _translate_leg(
         self, pair: LanguagePair, part: _Part, options: Options
     ) -> list[Translation]:
-        """Translate lines before the deadline; blank ones are not queued."""
+        """Translate lines by one model; blank ones are not queued."""
         key = BatchKey(str(pair), self._translators[pair], options)
         queued = [(line, count) for line, count in part.counted() if count]
         try:
@@ -235,10 +287,25 @@ def _check_lines(texts: Sequence[str], most: int) -> None:
     _check_limit(sum(text.count("\n") + 1 for text in texts), most, "lines")
 
 
-def _checked(text: str) -> Document:
-    """Split a text into lines; refuse what is not valid text, as its whole batch would fail."""
+def _check_route(route: Route, options: Options) -> None:
+    """Refuse what two models in a row cannot do: the second does not see the source."""
+    if route.via is not None and (options.attention or options.wording != NO_WORDING):
+        raise Refused(
+            400,
+            f"{route.pair} is translated through {route.via}, without alignment, attention, "
+            "glossaries and placeholders: leave these out",
+        )
+
+
+def _check_text(text: str) -> None:
+    """Refuse what is not valid text, as its whole batch would fail."""
     try:
         text.encode()
     except UnicodeEncodeError as half:
         raise Refused(400, "the text has half of a surrogate pair") from half
+
+
+def _checked(text: str) -> Document:
+    """Split a valid text into lines."""
+    _check_text(text)
     return split_lines(text)

@@ -24,6 +24,10 @@ def show(result: "Evaluation") -> None:
     console.print()
     console.print(_systems_by_length(result) if several else _lengths_table(result))
     console.print()
+    if result.robustness:
+        console.print(_robustness_table(result))
+        console.print("in UPPER CASE and without final punctuation, the references are so too")
+        console.print()
     for line in _footnotes(result):
         console.print(line, soft_wrap=True)  # a signature must stay on one line to be copied
 
@@ -93,6 +97,18 @@ def _systems_by_length(result: "Evaluation") -> Table:
     for system in result.systems:
         scores = ("" if b.bleu is None else f"{b.bleu.score:.2f}" for b in system.buckets)
         table.add_row(f"  {system.system}", *scores)
+    return table
+
+
+def _robustness_table(result: "Evaluation") -> Table:
+    """The same test set with each kind of noise, each score with its loss."""
+    names = [score.name for score in result.robustness[0].scores]
+    table = _table("noise", *(heading for name in names for heading in (name, "loss")))
+    for row in result.robustness:
+        cells = []
+        for score, loss in zip(row.scores, row.losses, strict=True):
+            cells += [f"{score.score:.2f}", "" if row is result.robustness[0] else f"{loss:.2f}"]
+        table.add_row(row.noise, *cells)
     return table
 
 

@@ -19,6 +19,7 @@ from transduce.serving.languages import name_of
 from transduce.serving.refusal import Refused
 from transduce.serving.routes.requested_wording import RequestedWording
 from transduce.serving.service import Service, TranslatedDocument, finite
+from transduce.text.detection import MAX_CHARACTERS
 from transduce.text.phrases.glossary import Glossary
 from transduce.translation.options import Options, Translation
 
@@ -35,7 +36,8 @@ class ErrorResponse(BaseModel):
 
 class _TranslationRequest(RequestedWording):
     source: Code = Field(
-        default="auto", description="Language of the text; auto: the only possible one."
+        default="auto",
+        description="Language of the text; auto: the only possible one, or detected.",
     )
     target: Code | None = Field(
         default=None, description="Language to translate to; if not given, the only possible one."
@@ -136,6 +138,9 @@ class TranslateResponse(BaseModel):
 
     source: str
     target: str
+    via: str | None = Field(
+        default=None, description="The language between, if it takes two models."
+    )
     translations: list[TranslatedText]
 
 
@@ -276,14 +281,20 @@ _STREAMED: dict[int | str, dict[str, Any]] = {
 
 
 async def _translate(service: Service, body: TranslateRequest) -> Response:
-    pair = service.pair(body.source, body.target)
     texts = [body.text] if isinstance(body.text, str) else body.text
-    options = body.options(service.default_options(pair), service.glossaries)
-    found = await service.translate(pair, texts, options)
+    start = "\n".join(texts)[:MAX_CHARACTERS]
+    [(route, _)] = await service.detected_routes(body.source, body.target, [start])
+    options = body.options(service.default_options(route), service.glossaries)
+    found = await service.translate(route, texts, options)
 
     def written() -> bytes:
         translations = [_translated_text(one, body) for one in found]
-        whole = TranslateResponse(source=pair.source, target=pair.target, translations=translations)
+        whole = TranslateResponse(
+            source=route.pair.source,
+            target=route.pair.target,
+            translations=translations,
+            **({"via": route.via} if route.via else {}),
+        )
         return whole.model_dump_json(exclude_unset=True).encode()
 
     lines = [line for one in found for line in one.lines]
@@ -292,9 +303,10 @@ async def _translate(service: Service, body: TranslateRequest) -> Response:
 
 
 async def _stream(service: Service, body: StreamRequest) -> StreamingResponse:
-    pair = service.pair(body.source, body.target)
-    options = body.options(service.default_options(pair), service.glossaries)
-    parts = service.stream(pair, body.text, options)
+    start = body.text[:MAX_CHARACTERS]
+    [(route, _)] = await service.detected_routes(body.source, body.target, [start])
+    options = body.options(service.default_options(route), service.glossaries)
+    parts = service.stream(route, body.text, options)
     first = await anext(parts)  # a refusal comes before the response begins
     blank_rows: dict[str, bytes] = {}
 

@@ -1,5 +1,6 @@
 """LibreTranslate's API, so that its clients work unchanged: JSON or forms in, JSON out."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any, TypeVar
 
@@ -10,7 +11,7 @@ from starlette.exceptions import HTTPException
 
 from transduce.serving.http.json_bodies import parse_json
 from transduce.serving.keys import Keys
-from transduce.serving.languages import name_of
+from transduce.serving.languages import Route, name_of
 from transduce.serving.refusal import Refused, validation_message
 from transduce.serving.routes.api import (
     MAX_BEAM,
@@ -25,8 +26,6 @@ from transduce.serving.service import Service
 Body = TypeVar("Body", bound=BaseModel)
 
 MAX_TEXTS = 1_000
-NOT_DETECTED = 0.0
-"""The confidence of the languages that are returned: none of them was detected."""
 
 
 def _or(default: Any) -> BeforeValidator:
@@ -65,9 +64,7 @@ class DetectedLanguage(BaseModel):
     """A language that the text may be in."""
 
     language: str
-    confidence: float = Field(
-        description="0 to 100; always 0, since this server does not detect languages."
-    )
+    confidence: float = Field(description="0 to 100; 0: it was not detected.")
 
 
 class LibreTranslateResponse(BaseModel):
@@ -78,6 +75,9 @@ class LibreTranslateResponse(BaseModel):
         default=None, description="Only if the source is auto."
     )
     alternatives: list[str] | list[list[str]] | None = None
+    via: str | list[str | None] | None = Field(
+        default=None, description="The language between, if it takes two models."
+    )
 
 
 class Language(BaseModel):
@@ -122,12 +122,11 @@ def make_libretranslate(service: Service, keys: Keys) -> APIRouter:
         openapi_extra=_body_of(DetectRequest),
     )
     async def detect(request: Request) -> list[DetectedLanguage]:
-        """List the source languages, with confidence 0: this server does not detect languages."""
+        """List the source languages, the most likely first; where none is detected, with 0."""
         body = await _read(request, DetectRequest)
         check_key(keys, body.api_key, bearer_of(request))
-        return [
-            DetectedLanguage(language=code, confidence=NOT_DETECTED) for code in service.sources
-        ]
+        [guesses] = await service.detect([body.q], service.sources)
+        return [_detected(code, confidence) for code, confidence in guesses]
 
     @router.get("/languages")
     async def languages() -> list[Language]:
@@ -155,22 +154,37 @@ def make_libretranslate(service: Service, keys: Keys) -> APIRouter:
 async def _translate(service: Service, body: LibreTranslateRequest) -> LibreTranslateResponse:
     if body.format != "text":
         raise Refused(400, f"format {body.format[:20]!r}: this server translates only text")
-    pair = service.pair(body.source, body.target)
-    more = body.alternatives
-    default = service.default_options(pair)
-    options = replace(default, beam=max(default.beam, more + 1), n_best=more + 1)
     is_one = isinstance(body.q, str)
     texts = [body.q] if isinstance(body.q, str) else body.q
-    found = [one.texts for one in await service.translate(pair, texts, options)]
+    routes = await service.detected_routes(body.source, body.target, texts)
+    found = await _by_route(service, [route for route, _ in routes], texts, body.alternatives)
     best, others = [one[0] for one in found], [one[1:] for one in found]
-    detected = DetectedLanguage(language=pair.source, confidence=NOT_DETECTED)
+    detected = [_detected(route.pair.source, confidence) for route, confidence in routes]
+    via = [route.via for route, _ in routes]
     return LibreTranslateResponse(
         translatedText=best[0] if is_one else best,
-        detectedLanguage=None
-        if body.source != "auto"
-        else (detected if is_one else [detected] * len(best)),
-        alternatives=None if not more else (others[0] if is_one else others),
+        detectedLanguage=None if body.source != "auto" else (detected[0] if is_one else detected),
+        alternatives=None if not body.alternatives else (others[0] if is_one else others),
+        via=(via[0] if is_one else via) if any(via) else None,
     )
+
+
+async def _by_route(
+    service: Service, routes: Sequence[Route], texts: Sequence[str], more: int
+) -> list[list[str]]:
+    """Translate texts, those of one route together; return the n best translations of each."""
+    found: dict[int, list[str]] = {}
+    for route in dict.fromkeys(routes):
+        numbers = [number for number, one in enumerate(routes) if one == route]
+        default = service.default_options(route)
+        options = replace(default, beam=max(default.beam, more + 1), n_best=more + 1)
+        done = await service.translate(route, [texts[number] for number in numbers], options)
+        found |= {number: one.texts for number, one in zip(numbers, done, strict=True)}
+    return [found[number] for number in range(len(texts))]
+
+
+def _detected(code: str, confidence: float) -> DetectedLanguage:
+    return DetectedLanguage(language=code, confidence=round(100 * confidence, 1))
 
 
 def _frontend_settings(service: Service, *, needs_key: bool) -> dict[str, Any]:

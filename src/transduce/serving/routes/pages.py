@@ -50,11 +50,11 @@ def make_pages(service: Service, keys: Keys) -> APIRouter:
         """Return the attention page of one line, for a frame on our own page."""
         try:
             check_key(keys, api_key)
-            pair = service.pair(source, target)
+            route = service.route(source, target)
             line = " ".join(text.split())
             words = RequestedWording(glossary=glossary or None).wording(service.glossaries)
-            options = replace(service.default_options(pair), attention=True, wording=words)
-            [[shown]] = [one.lines for one in await service.translate(pair, [line], options)]
+            options = replace(service.default_options(route), attention=True, wording=words)
+            [[shown]] = [one.lines for one in await service.translate(route, [line], options)]
             if not shown.attention:
                 raise Refused(400, "the text is empty: there is no attention to show")
         except Refused as refused:

@@ -61,6 +61,10 @@ def prepare_run(
     if settled is not None and (folder.path / TOKENIZER).exists():
         data = data.model_copy(update={"tokenizer": str(folder.path / TOKENIZER)})
     target_form = _target_form(data)
+    if target_form is not None and data.augment.rates():
+        raise ConfigError(
+            f"data.augment: noise would change what the task {data.task} writes; leave it out"
+        )
     corpora = find_corpora(data, cache, seed=folder.split_seed(settled), phase=phase)
     shape = Plan({})
     if settled is None and is_open:

@@ -8,6 +8,7 @@ from transduce.config.schema import Config
 from transduce.data.batch import Batch
 from transduce.data.corpus import Pair
 from transduce.data.loader import Loader
+from transduce.data.noise.epochs import EpochNoise
 from transduce.data.prepare import Phase, Prepared
 from transduce.errors import InputError
 from transduce.models.build import build_model
@@ -85,6 +86,8 @@ def open_run(
             yield OpenRun(None, folder, ready.prepared)
             return
         setup = _setup(replace(ready, config=config), folder, processes, should_stop)
+        if setup.loader.noise is not None:
+            stack.enter_context(setup.loader.noise)
         newest = setup.checkpoints.newest()
         step = newest.step if newest else 0
         data = summarise_data(ready.prepared, config, request.settings())
@@ -204,6 +207,7 @@ def _setup(
     else:
         model = build_model(config.model, seed=config.run.seed)
     can_pack = ready.machine.uses_cuda_graphs and model.abilities.packed_sequences
+    rates = config.data.augment.rates()
     loader = Loader(
         ready.prepared.train,
         max_tokens=-(-config.training.batch_tokens // config.training.accumulate),
@@ -215,6 +219,7 @@ def _setup(
         packed=processes.broadcast(can_pack),
         rank=processes.rank,
         world=processes.world,
+        noise=EpochNoise(rates, ready.prepared.tokenizer_file) if rates else None,
     )
     return Setup(
         config=config,
@@ -242,6 +247,7 @@ def _dev_batches(
         weights=(),
         packed=False,
         max_pairs=max_pairs,
+        noise=None,
     )
     return list(dev.batches(0))
 

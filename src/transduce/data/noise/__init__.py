@@ -1,0 +1,1 @@
+"""Noise in the training text, drawn anew each epoch (`data.augment`)."""

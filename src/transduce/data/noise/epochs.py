@@ -1,0 +1,163 @@
+"""The store of an epoch with noise, computed in processes beside the training.
+
+All of it follows from the store, the rates, the seed and the epoch, so a resumed run has the same.
+"""
+
+import os
+from collections import deque
+from collections.abc import Iterator, Mapping
+from concurrent.futures import Future, ProcessPoolExecutor
+from dataclasses import replace
+from pathlib import Path
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transduce.data.encoding import Side
+from transduce.data.noise.noised import NoisedSentences
+from transduce.data.noise.pairs import DrawnKinds, PairNoise
+from transduce.data.store import Store
+from transduce.data.worker_processes import (
+    ctrl_c_blocked,
+    follow_parent,
+    process_pool,
+    result_of,
+)
+from transduce.text.special_ids import UNK_ID
+from transduce.text.tokenizer import Tokenizer
+
+CHUNK_PAIRS = 8000
+MAX_PROCESSES = 4
+FEW_PAIRS = 3000
+"""Noise in up to this many pairs is made in this process: starting another takes longer."""
+SAMPLED_PAIRS = 4096
+"""Pairs by which it is estimated how much longer noise makes each side."""
+
+Pairs = tuple[Side, Side]
+
+
+class EpochNoise:
+    """Puts noise into a share of the pairs of a store, another in each epoch."""
+
+    def __init__(self, rates: Mapping[str, float], tokenizer: Path) -> None:
+        """Take the rate of each kind of noise, and the vocabulary of the stores to come."""
+        self._rates = dict(rates)
+        self._tokenizer = tokenizer
+        self._here = PairNoise(Tokenizer.load(tokenizer))  # which checks the vocabulary too
+        self._pool: ProcessPoolExecutor | None = None
+        self._is_closed = False
+
+    def store(self, clean: Store, *, seed: int, epoch: int, max_lengths: tuple[int, int]) -> Store:
+        """Return the store of an epoch.
+
+        A pair stays as it is if noise makes it longer than `max_lengths`, the tokens allowed on
+        each side, without EOS, or if its target could not be spelled: nobody should learn that.
+        """
+        drawn = self._drawn(clean, seed, epoch)
+        made = list(self._chunks(clean, drawn))
+        src, tgt = (_concatenated([pair[side] for pair in made], clean) for side in (0, 1))
+        fits = (src.lengths <= max_lengths[0]) & (tgt.lengths <= max_lengths[1])
+        fits &= ~_has_unknown(tgt)
+        places = np.full(len(clean), -1, dtype=np.int32)
+        places[drawn.pairs[fits]] = np.arange(int(fits.sum()), dtype=np.int32)
+        return replace(
+            clean,
+            src=NoisedSentences.over(clean.src, src.only(fits), places),
+            tgt=NoisedSentences.over(clean.tgt, tgt.only(fits), places),
+        )
+
+    def sampled_lengths(
+        self, clean: Store, pairs: NDArray[np.int64], *, seed: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the lengths of both sides of some of these pairs, with noise, without EOS."""
+        chosen = pairs[np.linspace(0, pairs.size - 1, min(pairs.size, SAMPLED_PAIRS)).astype(int)]
+        drawn = self._drawn(clean, seed, epoch=0)
+        drawn = drawn.part(np.isin(drawn.pairs, chosen))
+        noised = self._here.noised(*_sides(clean, drawn), drawn)
+        found = []
+        for clean_side, side in zip((clean.src, clean.tgt), noised, strict=True):
+            lengths = clean_side.lengths_of(chosen)
+            lengths[np.searchsorted(chosen, drawn.pairs)] = side.lengths
+            found.append(lengths)
+        return found[0], found[1]
+
+    def close(self) -> None:
+        """End the processes."""
+        self._is_closed = True
+        if self._pool is not None:
+            self._pool.shutdown(wait=True, cancel_futures=True)
+            self._pool = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def _drawn(self, clean: Store, seed: int, epoch: int) -> DrawnKinds:
+        """Draw the kinds of noise of an epoch; pairs with an empty side get none."""
+        drawn = DrawnKinds.of_epoch(len(clean), self._rates, seed=seed, epoch=epoch)
+        src, tgt = (side.lengths_of(drawn.pairs) for side in (clean.src, clean.tgt))
+        return drawn.part((src > 0) & (tgt > 0))
+
+    def _chunks(self, clean: Store, drawn: DrawnKinds) -> Iterator[Pairs]:
+        parts = [drawn.part(slice(i, i + CHUNK_PAIRS)) for i in range(0, len(drawn), CHUNK_PAIRS)]
+        if len(drawn) <= FEW_PAIRS:
+            yield from (self._here.noised(*_sides(clean, part), part) for part in parts)
+            return
+        assert not self._is_closed, "noise is asked for after the end"
+        if self._pool is None:
+            self._pool = process_pool(_processes(), _start, self._tokenizer)
+        waiting: deque[Future[Pairs]] = deque()
+        for part in parts:
+            with ctrl_c_blocked():
+                waiting.append(self._pool.submit(_noised, *_sides(clean, part), part))
+            if len(waiting) > 2 * MAX_PROCESSES:
+                yield result_of(waiting.popleft())
+        while waiting:
+            yield result_of(waiting.popleft())
+
+
+def _processes() -> int:
+    """Return how many processes prepare an epoch: most processors are left to the training."""
+    return max(1, min(MAX_PROCESSES, (os.cpu_count() or 1) // 4))
+
+
+def _sides(store: Store, drawn: DrawnKinds) -> Pairs:
+    src, tgt = (
+        Side(side.gather(drawn.pairs), side.lengths_of(drawn.pairs))
+        for side in (store.src, store.tgt)
+    )
+    return src, tgt
+
+
+def _concatenated(parts: list[Side], like: Store) -> Side:
+    ids = np.empty(0, dtype=like.src.ids.dtype)
+    return Side(
+        np.concatenate([ids, *(part.ids for part in parts)]),
+        np.concatenate([np.empty(0, dtype=np.int64), *(part.lengths for part in parts)]),
+    )
+
+
+def _has_unknown(side: Side) -> NDArray[np.bool_]:
+    """Return which sentences have an unknown token."""
+    unknown = np.concatenate([[0], np.cumsum(side.ids == UNK_ID)])
+    ends = np.cumsum(side.lengths)
+    found: NDArray[np.bool_] = unknown[ends] > unknown[ends - side.lengths]
+    return found
+
+
+class _Process:
+    """What a process keeps between chunks."""
+
+    noise: PairNoise
+
+
+def _start(tokenizer: Path) -> None:
+    follow_parent()
+    _Process.noise = PairNoise(Tokenizer.load(tokenizer))
+
+
+def _noised(src: Side, tgt: Side, drawn: DrawnKinds) -> Pairs:
+    return _Process.noise.noised(src, tgt, drawn)

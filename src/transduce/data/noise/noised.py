@@ -1,0 +1,52 @@
+"""Sentences with some of them replaced: those that have noise in an epoch."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from transduce.data.encoding import Ids, Side
+from transduce.data.store import Sentences
+
+
+@dataclass(frozen=True)
+class NoisedSentences(Sentences):
+    """The sentences of a side, some replaced by sentences in memory."""
+
+    noised: Sentences
+    places: NDArray[np.int32]  # of each sentence among `noised`; -1: it is as in the store
+
+    @classmethod
+    def over(cls, clean: Sentences, noised: Side, places: NDArray[np.int32]) -> "NoisedSentences":
+        """Replace sentences by those of a side, in order."""
+        ends = np.cumsum(noised.lengths)
+        return cls(clean.ids, clean.ends, Sentences(noised.ids, ends), places)
+
+    def __getitem__(self, index: int) -> Ids:
+        place = int(self.places[index])
+        return super().__getitem__(index) if place < 0 else self.noised[place]
+
+    @property
+    def lengths(self) -> NDArray[np.int64]:
+        """The number of tokens of each sentence, without EOS."""
+        return self.lengths_of(np.arange(len(self)))
+
+    def lengths_of(self, sentences: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the number of tokens of each of these sentences, without EOS."""
+        places = self.places[sentences]
+        lengths = super().lengths_of(sentences)
+        is_noised = places >= 0
+        lengths[is_noised] = self.noised.lengths_of(places[is_noised].astype(np.int64))
+        return lengths
+
+    def gather(self, sentences: NDArray[np.int64]) -> Ids:
+        """Concatenate sentences, without EOS."""
+        places = self.places[sentences]
+        is_noised = places >= 0
+        clean = Sentences(self.ids, self.ends).gather(sentences[~is_noised])
+        noised = self.noised.gather(places[is_noised].astype(np.int64))
+        from_noised = np.repeat(is_noised, self.lengths_of(sentences))
+        together = np.empty(from_noised.size, dtype=self.ids.dtype)
+        together[from_noised] = noised
+        together[~from_noised] = clean
+        return together

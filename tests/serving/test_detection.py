@@ -1,0 +1,116 @@
+"""Languages that are detected, and pairs that take two models."""
+
+import json
+from collections.abc import Iterator
+
+import pytest
+from fastapi.testclient import TestClient
+
+from tests.serving.fakes import Shouting, as_translator
+from transduce.serving.app import make_app
+from transduce.serving.languages import LanguagePair, Route, find_routes
+from transduce.text.detection import LanguageDetector
+from transduce.translation.options import Options, Translation
+
+GERMAN = "Wer weiß, ob das Wetter morgen besser wird?"
+FRENCH = "Je ne sais pas encore si nous viendrons demain."
+ENGLISH = "Nobody knows what the weather will be like."
+PAIRS = [LanguagePair(*pair.split("-")) for pair in ("de-en", "en-de", "en-fr", "fr-en")]
+
+
+class Marking(Shouting):
+    """Puts the languages of its model before each line."""
+
+    def __init__(self, pair: LanguagePair) -> None:
+        super().__init__()
+        self.pair = pair
+
+    def translate(self, lines: list[str], options: Options) -> list[Translation]:  # type: ignore[override]
+        return super().translate([f"{self.pair.target}:{line}" for line in lines], options)
+
+
+@pytest.fixture(scope="module")
+def detector() -> LanguageDetector:
+    return LanguageDetector()
+
+
+@pytest.fixture
+def client(detector: LanguageDetector) -> Iterator[TestClient]:
+    models = {pair: as_translator(Marking(pair)) for pair in PAIRS}
+    with TestClient(make_app(models, version="1", detector=detector)) as client:
+        yield client
+
+
+def translated(client: TestClient, **body: object) -> dict[str, object]:
+    found = client.post("/translate", json=body).json()
+    assert isinstance(found, dict)
+    return found
+
+
+def test_the_source_languages_are_ranked(client: TestClient) -> None:
+    for text, code in ((GERMAN, "de"), (FRENCH, "fr"), (ENGLISH, "en")):
+        first, *others = client.post("/detect", json={"q": text}).json()
+        assert first["language"] == code
+        assert first["confidence"] > 90
+        assert {code, *(one["language"] for one in others)} == {"de", "en", "fr"}
+    unknown = client.post("/detect", json={"q": "Погода завтра будет лучше."}).json()
+    assert all(one["confidence"] < 1 for one in unknown)
+    assert {one["confidence"] for one in client.post("/detect", json={"q": "12 %"}).json()} == {0}
+
+
+def test_auto_detects_each_text(client: TestClient) -> None:
+    one = translated(client, q=FRENCH, source="auto", target="en")
+    assert one["translatedText"] == f"EN:{FRENCH.upper()}"
+    assert one["detectedLanguage"]["language"] == "fr"  # type: ignore[index]
+    assert "via" not in one
+    several = translated(client, q=[GERMAN, FRENCH, GERMAN], source="auto", target="en")
+    texts = [f"EN:{text.upper()}" for text in (GERMAN, FRENCH, GERMAN)]
+    assert several["translatedText"] == texts
+    assert [one["language"] for one in several["detectedLanguage"]] == ["de", "fr", "de"]  # type: ignore[attr-defined]
+
+
+def test_two_models_are_used_where_there_is_no_direct_one(client: TestClient) -> None:
+    found = translated(client, q="Guten\n\nTag", source="de", target="fr")
+    assert found["translatedText"] == "FR:EN:GUTEN\n\nFR:EN:TAG"
+    assert found["via"] == "en"
+    mixed = translated(client, q=[GERMAN, ENGLISH], source="auto", target="fr")
+    assert mixed["via"] == ["en", None]
+    languages = {one["code"]: one["targets"] for one in client.get("/languages").json()}
+    assert languages == {"de": ["en", "fr"], "en": ["de", "fr"], "fr": ["de", "en"]}
+
+
+def test_our_own_api_says_it_too_and_keeps_the_source(client: TestClient) -> None:
+    found = client.post("/v1/translate", json={"text": GERMAN, "target": "fr"}).json()
+    assert (found["source"], found["target"], found["via"]) == ("de", "fr", "en")
+    [line] = found["translations"][0]["lines"]
+    assert line["source"] == GERMAN
+    direct = client.post("/v1/translate", json={"text": GERMAN, "target": "en"}).json()
+    assert "via" not in direct
+    rows = client.post("/v1/stream", json={"text": f"{FRENCH}\n{FRENCH}", "target": "de"}).text
+    assert [json.loads(row)["source"] for row in rows.splitlines()] == [FRENCH, FRENCH]
+
+
+@pytest.mark.parametrize("asked", [{"alignment": True}, {"terms": {"Tag": "jour"}}])
+def test_what_needs_the_source_is_refused_through_another_language(
+    asked: dict[str, object], client: TestClient
+) -> None:
+    body = {"text": GERMAN, "source": "de", "target": "fr", **asked}
+    response = client.post("/v1/translate", json=body)
+    assert response.status_code == 400
+    assert "de-fr is translated through en, without alignment" in response.json()["error"]
+
+
+def test_half_a_surrogate_pair_is_refused_before_it_is_detected(client: TestClient) -> None:
+    content = b'{"q": "a \\ud800", "source": "auto", "target": "en"}'
+    response = client.post("/translate", content=content)
+    assert response.status_code == 400
+    assert "surrogate" in response.json()["error"]
+
+
+def test_routes_prefer_one_model_then_english() -> None:
+    pairs = [LanguagePair(*pair.split("-")) for pair in ("a-b", "b-c", "a-en", "en-c", "c-a")]
+    routes = find_routes(pairs)
+    assert routes[LanguagePair("a", "b")] == Route((LanguagePair("a", "b"),))
+    assert routes[LanguagePair("a", "c")].via == "en"
+    assert routes[LanguagePair("b", "a")].via == "c"
+    assert LanguagePair("a", "a") not in routes
