@@ -11,7 +11,6 @@ from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, Field
 
-from transduce.analysis.alignment import align
 from transduce.analysis.attention_page import packed_attention
 from transduce.serving.http.json_bodies import parse_json
 from transduce.serving.keys import Keys
@@ -20,6 +19,7 @@ from transduce.serving.refusal import Refused
 from transduce.serving.routes.requested_wording import RequestedWording
 from transduce.serving.service import Service, TranslatedDocument, finite
 from transduce.text.phrases.glossary import Glossary
+from transduce.translation.alignment.word_links import align
 from transduce.translation.options import Options, Translation
 
 MAX_BEAM = 16
