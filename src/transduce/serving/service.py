@@ -14,9 +14,11 @@ from transduce.serving.languages import LanguagePair
 from transduce.serving.limits import Limits
 from transduce.serving.refusal import Refused
 from transduce.serving.text_thread import TextThread
+from transduce.text.markup.document import MarkupDocument, MarkupFormat, read_markup
+from transduce.text.markup.marked import Line, text_of
 from transduce.text.phrases.glossary import Glossary
 from transduce.translation.options import Alternative, Options, Translation
-from transduce.translation.translator import Translator
+from transduce.translation.translator import TextFormat, Translator
 
 PART_SENTENCES = 32
 """A long document is queued in parts of this many sentences, so that others get their turn."""
@@ -32,13 +34,13 @@ POLL_S = 0.1
 class TranslatedDocument:
     """A text, and the translations of its lines."""
 
-    document: Document
+    document: Document | MarkupDocument
     lines: list[Translation]
 
     @property
     def texts(self) -> list[str]:
         """The n best translations of the text: the best of all lines, the second best and so on."""
-        ranks = max(len(line.alternatives) for line in self.lines)
+        ranks = max((len(line.alternatives) for line in self.lines), default=1)
         found: dict[str, None] = {}
         for rank in range(ranks):
             best = [
@@ -52,7 +54,7 @@ class TranslatedDocument:
 class _Part:
     """Some lines of a document, and how many sentences each of them has."""
 
-    lines: list[str] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -63,7 +65,7 @@ class _Part:
         self.counts.append(count)
         self.sentences += count
 
-    def counted(self) -> Iterator[tuple[str, int]]:
+    def counted(self) -> Iterator[tuple[Line, int]]:
         return zip(self.lines, self.counts, strict=True)
 
 
@@ -114,15 +116,18 @@ class Service:
         )
 
     async def translate(
-        self, pair: LanguagePair, texts: Sequence[str], options: Options
+        self,
+        pair: LanguagePair,
+        texts: Sequence[str],
+        options: Options,
+        *,
+        format: TextFormat = "text",  # noqa: A002 - LibreTranslate calls it so
     ) -> list[TranslatedDocument]:
         """Translate texts line by line, all of them before the deadline or none."""
-        characters = sum(map(len, texts))
-        _check_limit(characters, self.limits.max_characters, "characters")
+        _check_limit(sum(map(len, texts)), self.limits.max_characters, "characters")
         self._check_attention(texts, options)
-        _check_lines(texts, self.limits.max_lines)
-        documents = [_checked(text) for text in texts]
-        lines = [line for document in documents for line in document.lines]
+        documents = await self._documents(texts, format)
+        lines: list[Line] = [line for document in documents for line in document.lines]
         counts = await self._counts(pair, lines)
         part = _Part(lines, counts)
         _check_limit(part.sentences, self.limits.max_sentences, "sentences or parts of long ones")
@@ -155,10 +160,26 @@ class Service:
             yield await self._translate_part(pair, part, options)
             is_first = False
 
-    async def _counts(self, pair: LanguagePair, lines: Sequence[str]) -> list[int]:
+    async def _documents(
+        self,
+        texts: Sequence[str],
+        format: TextFormat,  # noqa: A002
+    ) -> Sequence[Document | MarkupDocument]:
+        """Split texts into lines; of documents with markup, these are the texts between tags."""
+        if format == "text":
+            _check_lines(texts, self.limits.max_lines)
+            return [_checked(text) for text in texts]
+        read = partial(_marked_documents, texts, format)
+        documents = await self.texts.run(read, characters=sum(map(len, texts)), lines=len(texts))
+        count = sum(len(document.lines) for document in documents)
+        _check_limit(count, self.limits.max_lines, "texts between tags")
+        return documents
+
+    async def _counts(self, pair: LanguagePair, lines: Sequence[Line]) -> list[int]:
         """Count the sentences of each line."""
         count = partial(sentence_counts, lines, self._translators[pair].count_tokens)
-        return await self.texts.run(count, characters=sum(map(len, lines)), lines=len(lines))
+        characters = sum(len(text_of(line)) for line in lines)
+        return await self.texts.run(count, characters=characters, lines=len(lines))
 
     def _check_attention(self, texts: Sequence[str], options: Options) -> None:
         if options.attention:
@@ -182,7 +203,7 @@ class Service:
             raise Refused(400, str(fault)) from fault
         found = iter(translations)
         return [
-            next(found) if count else Translation(line, "", 0.0, (Alternative("", 0.0),))
+            next(found) if count else Translation(str(line), "", 0.0, (Alternative("", 0.0),))
             for line, count in part.counted()
         ]
 
@@ -237,8 +258,25 @@ def _check_lines(texts: Sequence[str], most: int) -> None:
 
 def _checked(text: str) -> Document:
     """Split a text into lines; refuse what is not valid text, as its whole batch would fail."""
+    _check_unicode(text)
+    return split_lines(text)
+
+
+def _marked_documents(
+    texts: Sequence[str],
+    format: MarkupFormat,  # noqa: A002
+) -> list[MarkupDocument]:
+    """Divide documents into texts; refuse what is not valid text, or not well-formed XML."""
+    for text in texts:
+        _check_unicode(text)
+    try:
+        return [read_markup(text, format) for text in texts]
+    except InputError as fault:
+        raise Refused(400, str(fault)) from fault
+
+
+def _check_unicode(text: str) -> None:
     try:
         text.encode()
     except UnicodeEncodeError as half:
         raise Refused(400, "the text has half of a surrogate pair") from half
-    return split_lines(text)

@@ -21,6 +21,7 @@ from transduce.serving.service import Service, TranslatedDocument, finite
 from transduce.text.phrases.glossary import Glossary
 from transduce.translation.alignment.word_links import align
 from transduce.translation.options import Options, Translation
+from transduce.translation.translator import TextFormat
 
 MAX_BEAM = 16
 Code = Annotated[str, Field(max_length=32)]
@@ -73,6 +74,16 @@ class TranslateRequest(_TranslationRequest):
         description="One text or several. Each line is translated separately.",
         examples=["A man is riding a bike."],
     )
+    format: TextFormat = Field(
+        default="text",
+        description="html or xml: each text is a document. Its markup is kept, and tags within "
+        "sentences follow their words; the lines of the answer are the texts between other tags.",
+    )
+
+    def check(self) -> None:
+        """Raise if fields do not go together."""
+        if self.format != "text" and (self.alignment or self.attention):
+            raise Refused(422, f"alignment and attention are for text, not for {self.format}")
 
 
 class StreamRequest(_TranslationRequest):
@@ -278,8 +289,9 @@ _STREAMED: dict[int | str, dict[str, Any]] = {
 async def _translate(service: Service, body: TranslateRequest) -> Response:
     pair = service.pair(body.source, body.target)
     texts = [body.text] if isinstance(body.text, str) else body.text
+    body.check()
     options = body.options(service.default_options(pair), service.glossaries)
-    found = await service.translate(pair, texts, options)
+    found = await service.translate(pair, texts, options, format=body.format)
 
     def written() -> bytes:
         translations = [_translated_text(one, body) for one in found]

@@ -1,7 +1,7 @@
 """LibreTranslate's API, so that its clients work unchanged: JSON or forms in, JSON out."""
 
 from dataclasses import replace
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -45,8 +45,8 @@ class LibreTranslateRequest(BaseModel):
     )
     source: Code = Field(description="Language code, or auto.", examples=["en"])
     target: Code = Field(description="Language code.", examples=["de"])
-    format: Annotated[Code, _or("text")] = Field(
-        default="text", description="text; html is refused.", examples=["text"]
+    format: Annotated[Literal["text", "html"], _or("text")] = Field(
+        default="text", description="text or html.", examples=["text"]
     )
     alternatives: Annotated[int, Field(ge=0, lt=MAX_BEAM), _or(0)] = Field(
         default=0, description="Number of alternative translations."
@@ -153,15 +153,14 @@ def make_libretranslate(service: Service, keys: Keys) -> APIRouter:
 
 
 async def _translate(service: Service, body: LibreTranslateRequest) -> LibreTranslateResponse:
-    if body.format != "text":
-        raise Refused(400, f"format {body.format[:20]!r}: this server translates only text")
     pair = service.pair(body.source, body.target)
     more = body.alternatives
     default = service.default_options(pair)
     options = replace(default, beam=max(default.beam, more + 1), n_best=more + 1)
     is_one = isinstance(body.q, str)
     texts = [body.q] if isinstance(body.q, str) else body.q
-    found = [one.texts for one in await service.translate(pair, texts, options)]
+    translated = await service.translate(pair, texts, options, format=body.format)
+    found = [one.texts for one in translated]
     best, others = [one[0] for one in found], [one[1:] for one in found]
     detected = DetectedLanguage(language=pair.source, confidence=NOT_DETECTED)
     return LibreTranslateResponse(

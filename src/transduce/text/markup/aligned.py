@@ -33,7 +33,7 @@ class AlignedPiece:
     @property
     def last_source(self) -> int:
         """The number after its last word of the source."""
-        return self.first_source + self.weights.shape[1]
+        return self.first_source + int(self.weights.shape[1])
 
 
 @dataclass(frozen=True)
@@ -76,19 +76,25 @@ class AlignedWords:
 
     def with_cuts(self, cuts: Collection[int]) -> Self:
         """Divide words of the translation at some characters; their parts have the same weights."""
-        if not cuts:
+        target = cut_spans(self.target, cuts)
+        if len(target) == len(self.target):
             return self
-        pieces, first = [], 0
+        starts = [bisect_left(target, word) for word in self.target]
+        pieces = []
         for piece in self.pieces:
             before = piece.first_target
-            words = self.target[before : before + len(piece.weights)]
-            counts = [
-                len(cut_spans([word], (c for c in cuts if word[0] < c < word[1]))) for word in words
-            ]
+            its = [*starts[before : before + len(piece.weights) + 1], len(target)]
+            counts = np.diff(its[: len(piece.weights) + 1])
             weights = np.repeat(piece.weights, counts, axis=0)
-            pieces.append(AlignedPiece(piece.first_source, first, weights))
-            first += len(weights)
-        return replace(self, target=cut_spans(self.target, cuts), pieces=pieces)
+            pieces.append(AlignedPiece(piece.first_source, its[0], weights))
+        return replace(self, target=target, pieces=pieces)
+
+    def region(self, words: range) -> range:
+        """Return the words of the translation of the pieces that words of the source are in."""
+        pieces = self._pieces_of(words)
+        if not pieces:
+            return range(0)
+        return range(pieces[0].first_target, pieces[-1].first_target + len(pieces[-1].weights))
 
     def _pieces_of(self, words: range) -> Sequence[AlignedPiece]:
         first = bisect_right(self.pieces, words.start, key=lambda piece: piece.last_source)

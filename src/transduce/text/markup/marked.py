@@ -42,4 +42,4 @@ Line = str | MarkedText
 
 def text_of(line: Line) -> str:
     """Return the words of a line."""
-    return line if isinstance(line, str) else line.text
+    return line.text if isinstance(line, MarkedText) else line

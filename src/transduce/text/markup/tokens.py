@@ -41,7 +41,8 @@ _ATTRIBUTES = (
 )
 _HTML_TAG = re.compile(rf"<(/?)([A-Za-z][^\t\n\f\r />]*+){_ATTRIBUTES}>")
 _HTML_COMMENT_END = re.compile(r"--!?>")
-_HTML_OTHER = re.compile(r"<[!?]|</[^A-Za-z>]")
+_HTML_TAG_START = re.compile(r"</?[A-Za-z]")
+_HTML_TEXT = re.compile(r"(?>[^<]++|<(?![A-Za-z/!?])|</\Z)++")
 _ATTRIBUTE = re.compile(
     rf"([^\t\n\f\r />][^\t\n\f\r />=]*+)(?>{_SPACE}*+={_SPACE}*+"
     r"""(?>"([^"]*+)"|'([^']*+)'|([^\t\n\f\r >"']?[^\t\n\f\r >]*+)))?+"""
@@ -110,24 +111,16 @@ def line_of(text: str, place: int) -> str:
 
 
 def _html_token(text: str, place: int) -> Token:
-    if text[place] != "<":
-        return _text_token(text, place, text.find("<", place))
+    if match := _HTML_TEXT.match(text, place):
+        return Token(TokenKind.TEXT, match[0])
     if match := _HTML_TAG.match(text, place):
         name = match[2].lower()
         if match[1]:
             return Token(TokenKind.END, match[0], name)
         return Token(TokenKind.EMPTY if name in VOID else TokenKind.START, match[0], name)
-    if re.compile("</?[A-Za-z]").match(text, place):  # a tag without an end
+    if _HTML_TAG_START.match(text, place):  # a tag without an end
         return Token(TokenKind.OTHER, text[place:])
-    if text.startswith("</>", place):
-        return Token(TokenKind.OTHER, "</>")
-    if _HTML_OTHER.match(text, place):
-        return Token(TokenKind.OTHER, text[place : _end_of_other(text, place)])
-    return _text_token(text, place, text.find("<", place + 1))
-
-
-def _text_token(text: str, place: int, end: int) -> Token:
-    return Token(TokenKind.TEXT, text[place:] if end < 0 else text[place:end])
+    return Token(TokenKind.OTHER, text[place : _end_of_other(text, place)])
 
 
 def _end_of_other(text: str, place: int) -> int:
