@@ -168,11 +168,16 @@ def _items(tokens: Sequence[Token], elements: _Elements, divides: Sequence[bool]
         token, places[index] = tokens[index], len(items)
         if token.kind is TokenKind.START and _is_left_alone(token):
             end = elements.end[index]
-            items.append(_kept(tokens[index:end], divides[index:end]))
+            kept = _kept(tokens[index:end], divides[index:end])
+            is_closed = elements.partner[index] >= 0
+            items.append(kept if is_closed else replace(kept, role=Role.DIVIDER))
             index = end
             continue
         items.append(_item(token, divides=divides[index], partner=elements.partner[index]))
         index += 1
+    if tokens and tokens[-1].kind is TokenKind.OTHER:
+        # It may not be closed: then it would swallow what comes after it.
+        items[-1] = replace(items[-1], role=Role.DIVIDER)
     return [
         replace(item, partner=places[item.partner]) if item.partner >= 0 else item for item in items
     ]
