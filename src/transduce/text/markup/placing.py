@@ -19,7 +19,7 @@ from transduce.text.markup.kept_parts import find_kept
 from transduce.text.markup.marked import Inline, MarkedText
 from transduce.text.markup.words import Span, words_at
 
-OWN, NOBODYS, OTHERS = 1.0, -0.4, -1.0
+OWN, NOBODYS, OTHERS = 1.0, -0.6, -1.0
 """What a word adds to an element that goes around it: one of its own words, a word that belongs to
 no element beside it, a word of another element."""
 TAKEN = -1e9
@@ -124,15 +124,14 @@ class _Placing:
         for number in sorted(numbers, key=lambda one: -gains[one]):
             placed = self._found.get(number)
             if placed is None or not _is_free(placed.words, region, free):
-                if len(numbers) == 1 and self._words[number] == self._words[parent]:
-                    start, end = 0, len(region)
-                else:
-                    _, start, end = _best(number, owned[number], owners, free)
-                if start == end and not self._marked.inlines[number].is_kept:
-                    start, end = self._likeliest(number, region, free)
-                if start == end:
+                covers = len(numbers) == 1 and self._words[number] == self._words[parent]
+                words = region
+                if not covers:
+                    start, end = self._chosen(number, owned[number], owners, free, region)
+                    words = range(region.start + start, region.start + end)
+                if not words:
                     continue  # it goes between words: there are too few, or none to replace
-                placed = self._around(range(region.start + start, region.start + end))
+                placed = self._around(words if covers else self._trimmed(words, number))
             self._placed[number] = placed
             free[placed.words.start - region.start : placed.words.stop - region.start] = False
 
@@ -147,6 +146,34 @@ class _Placing:
             is_inside = (places >= 0) & (partners < stops[places])
             owners[is_inside] = np.array(numbers)[places[is_inside]]
         return owners
+
+    def _chosen(
+        self,
+        number: int,
+        owned: Numbers,
+        owners: Numbers,
+        free: NDArray[np.bool_],
+        region: range,
+    ) -> tuple[int, int]:
+        """Return the words of a region that an element goes around; none if none is free."""
+        _, start, end = _best(number, owned, owners, free)
+        if start == end and not self._marked.inlines[number].is_kept:
+            return self._likeliest(number, region, free)
+        return start, end
+
+    def _trimmed(self, words: range, number: int) -> range:
+        """Leave out punctuation at an end of words where the element had a word."""
+        inline, text = self._marked.inlines[number], self._marked.text
+        start, end = words.start, words.stop
+        while end - start > 1 and text[inline.start].isalnum() and not self._is_word(start):
+            start += 1
+        while end - start > 1 and text[inline.end - 1].isalnum() and not self._is_word(end - 1):
+            end -= 1
+        return range(start, end)
+
+    def _is_word(self, number: int) -> bool:
+        start, end = self._aligned.target[number]
+        return any(character.isalnum() for character in self._translation[start:end])
 
     def _likeliest(self, number: int, region: range, free: NDArray[np.bool_]) -> tuple[int, int]:
         """Return the free word that depends most on the words of an element; none if none is."""
