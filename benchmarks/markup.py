@@ -142,7 +142,10 @@ def check_tags(
     """Print how many tags go around the words that the aligner says."""
     sources = [" ".join(source.split()) for source in sources]
     plain = [one.text for one in translator.translate(sources, options)]
-    sides = [[*map(lowered, side), *map(lowered, mine)] for side, mine in zip(train, (sources, plain), strict=True)]  # fmt: skip # noqa: E501
+    sides = [
+        [*map(lowered, side), *map(lowered, mine)]
+        for side, mine in zip(train, (sources, plain), strict=True)
+    ]
     links = symmetric_links(sides[0], sides[1], last=len(sources))
     chosen = [tag_spans(*one, draw) for one in zip(sources, plain, links, strict=True)]
     tagged = [put_tags(source, spans) for source, spans in zip(sources, chosen, strict=True)]
