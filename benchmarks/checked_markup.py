@@ -25,7 +25,7 @@ def is_valid(text: str, format: MarkupFormat) -> bool:  # noqa: A002
     if format == "html":
         try:
             html5lib.HTMLParser(strict=True).parse(text)
-        except html5lib.html5parser.ParseError:
+        except (html5lib.html5parser.ParseError, KeyError):  # some errors have no message there
             return False
         return True
     parser = expat.ParserCreate()

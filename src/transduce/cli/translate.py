@@ -178,8 +178,7 @@ def translate(
     if draw is not None:
         check_drawing(draw, model)
     prefixes = _Prefixes.of(prefix, prefix_text, lines)
-    can_check = document is None and lines.can_be_read_twice
-    total = _check_input(lines, prefixes) if can_check else None
+    total = _check_input(lines, prefixes) if lines.can_be_read_twice and not document else None
 
     from transduce.translation.load import default_options, load
     from transduce.translation.wording.read import read_forbidden, wording
@@ -201,13 +200,12 @@ def translate(
             keep=keep or [],
         ),
     )
-    if engine == "auto" and sample:
-        engine = "torch"  # CTranslate2 samples differently
+    samples_by_torch = engine == "auto" and sample  # CTranslate2 samples differently
     translator = load(
         [model, *(ensemble or [])],
         device,
         precision=precision,  # type: ignore[arg-type]
-        engine=engine,  # type: ignore[arg-type]
+        engine="torch" if samples_by_torch else engine,  # type: ignore[arg-type]
     )
     if document is not None:
         write_bytes(translate_markup(translator, document, options, window=window), out)

@@ -1,6 +1,7 @@
 """Markup survives any translation: valid stays valid, each tag comes once, words stay words."""
 
 import random
+from typing import Any
 
 import numpy as np
 import pytest
@@ -22,7 +23,7 @@ from transduce.text.markup.aligned import AlignedPiece, AlignedWords, weights_by
 from transduce.text.markup.document import MarkupDocument, read_markup
 from transduce.text.markup.marked import MarkedText
 from transduce.text.markup.placing import put_back
-from transduce.text.markup.tokens import TokenKind, html_tokens
+from transduce.text.markup.tokens import MarkupKind, html_tokens
 from transduce.text.markup.words import word_spans
 
 SENTENCES = ["A small dog sleeps.", "It is 3.5 km, e.g. to AT&T: if x < y!", "他喝茶。", "Día é"]
@@ -35,7 +36,7 @@ def drawing(seed: int) -> random.Random:
 
 
 def aligned(
-    line: MarkedText, translation: str, weights: NDArray[np.float64] | None = None
+    line: MarkedText, translation: str, weights: NDArray[np.floating[Any]] | None = None
 ) -> AlignedWords:
     cuts = {place for one in line.inlines for place in (one.start, one.end)}
     source, target = word_spans(line.text, cuts), word_spans(translation)
@@ -118,7 +119,7 @@ def test_the_same_words_in_the_same_order_give_the_same_markup(seed: int) -> Non
 @given(st.text(alphabet=list("<>/!-=\"' abp&;\n?"), max_size=40))
 def test_tags_are_found_as_a_browser_finds_them(text: str) -> None:
     tokens = list(html_tokens(text))
-    kinds = {TokenKind.START: "start", TokenKind.EMPTY: "start", TokenKind.END: "end"}
+    kinds = {MarkupKind.START: "start", MarkupKind.EMPTY: "start", MarkupKind.END: "end"}
     assert "".join(token.source for token in tokens) == text
     assert [(kinds[t.kind], t.name) for t in tokens if t.kind in kinds] == html_tags(text)
 

@@ -12,7 +12,7 @@ from transduce.text.markup.elements import (
     HIDDEN,
     LEFT_ALONE,
 )
-from transduce.text.markup.tokens import Token, TokenKind, attributes_of, line_of
+from transduce.text.markup.tokens import MarkupKind, Token, attributes_of, line_of
 
 MAX_DEPTH = 32
 """Inline elements that are nested deeper divide texts: nobody writes so, and it costs time."""
@@ -107,13 +107,13 @@ def _matched(tokens: Sequence[Token]) -> _Elements:
     """Match the tags of HTML; end tags may be missing."""
     elements, opened = _Elements.of(tokens), _OpenElements()
     for index, token in enumerate(tokens):
-        if token.kind is TokenKind.START:
+        if token.kind is MarkupKind.START:
             while opened.stack and token.name in CLOSED_BY.get(
                 tokens[opened.stack[-1]].name, frozenset()
             ):
                 elements.end[opened.pop(tokens)] = index
             opened.push(index, token.name)
-        elif token.kind is TokenKind.END and (place := opened.place_of(token.name)) >= 0:
+        elif token.kind is MarkupKind.END and (place := opened.place_of(token.name)) >= 0:
             while len(opened.stack) > place + 1:
                 elements.end[opened.pop(tokens)] = index
             elements.match(opened.pop(tokens), index)
@@ -123,9 +123,9 @@ def _matched(tokens: Sequence[Token]) -> _Elements:
 def _matched_xml(tokens: Sequence[Token], text: str) -> _Elements:
     elements, opened, place = _Elements.of(tokens), list[int](), 0
     for index, token in enumerate(tokens):
-        if token.kind is TokenKind.START:
+        if token.kind is MarkupKind.START:
             opened.append(index)
-        elif token.kind is TokenKind.END:
+        elif token.kind is MarkupKind.END:
             if not opened or tokens[opened[-1]].name != token.name:
                 raise InputError(
                     f"{line_of(text, place)}: </{token.name[:40]}> closes no element: this is not "
@@ -144,17 +144,17 @@ def _divides_xml(tokens: Sequence[Token], elements: _Elements) -> list[bool]:
     parents, stack = [-1] * len(tokens), [-1]
     mixed = [False] * len(tokens)
     for index, token in enumerate(tokens):
-        if token.kind is TokenKind.END:
+        if token.kind is MarkupKind.END:
             stack.pop()
         parents[index] = stack[-1]
-        if token.kind is TokenKind.TEXT and stack[-1] >= 0 and token.source.strip():
+        if token.kind is MarkupKind.TEXT and stack[-1] >= 0 and token.source.strip():
             mixed[stack[-1]] = True
-        elif token.kind is TokenKind.START:
+        elif token.kind is MarkupKind.START:
             stack.append(index)
     divides = [True] * len(tokens)
     for index, parent in enumerate(parents):  # parents come before what they contain
         divides[index] = parent < 0 or (divides[parent] and not mixed[parent])
-        if tokens[index].kind is TokenKind.END:
+        if tokens[index].kind is MarkupKind.END:
             divides[index] = divides[elements.partner[index]]
     return divides
 
@@ -166,7 +166,7 @@ def _items(tokens: Sequence[Token], elements: _Elements, divides: Sequence[bool]
     index = 0
     while index < len(tokens):
         token, places[index] = tokens[index], len(items)
-        if token.kind is TokenKind.START and _is_left_alone(token):
+        if token.kind is MarkupKind.START and _is_left_alone(token):
             end = elements.end[index]
             kept = _kept(tokens[index:end], divides[index:end])
             is_closed = elements.partner[index] >= 0
@@ -175,7 +175,7 @@ def _items(tokens: Sequence[Token], elements: _Elements, divides: Sequence[bool]
             continue
         items.append(_item(token, divides=divides[index], partner=elements.partner[index]))
         index += 1
-    if tokens and tokens[-1].kind is TokenKind.OTHER:
+    if tokens and tokens[-1].kind is MarkupKind.OTHER:
         # It may not be closed: then it would swallow what comes after it.
         items[-1] = replace(items[-1], role=Role.DIVIDER)
     return [
@@ -184,15 +184,15 @@ def _items(tokens: Sequence[Token], elements: _Elements, divides: Sequence[bool]
 
 
 def _item(token: Token, *, divides: bool, partner: int) -> Item:
-    if token.kind is TokenKind.TEXT:
+    if token.kind is MarkupKind.TEXT:
         return Item(Role.TEXT, token.source)
-    if token.kind is TokenKind.OTHER:
+    if token.kind is MarkupKind.OTHER:
         return Item(Role.POINT, token.source)
     if divides:
         return Item(Role.DIVIDER, token.source)
     if partner < 0:
         return Item(Role.POINT, token.source)
-    role = Role.OPENING if token.kind is TokenKind.START else Role.CLOSING
+    role = Role.OPENING if token.kind is MarkupKind.START else Role.CLOSING
     return Item(role, token.source, partner)
 
 
@@ -210,12 +210,12 @@ def _is_left_alone(token: Token) -> bool:
 def _kept(tokens: Sequence[Token], divides: Sequence[bool]) -> Item:
     """Make an item of an element that is left alone."""
     source = "".join(token.source for token in tokens)
-    is_tag = [token.kind not in (TokenKind.TEXT, TokenKind.OTHER) for token in tokens]
+    is_tag = [token.kind not in (MarkupKind.TEXT, MarkupKind.OTHER) for token in tokens]
     if any(one and other for one, other in zip(is_tag, divides, strict=True)):
         return Item(Role.DIVIDER, source)
     if tokens[0].name in HIDDEN:
         return Item(Role.POINT, source)
-    shown = "".join(token.source for token in tokens if token.kind is TokenKind.TEXT)
+    shown = "".join(token.source for token in tokens if token.kind is MarkupKind.TEXT)
     return Item(Role.KEPT, source, shown=shown)
 
 

@@ -14,7 +14,7 @@ from transduce.errors import InputError
 from transduce.text.markup.elements import RAW, RCDATA, VOID
 
 
-class TokenKind(Enum):
+class MarkupKind(Enum):
     """What a token is."""
 
     TEXT = "text"
@@ -27,7 +27,7 @@ class TokenKind(Enum):
 class Token(NamedTuple):
     """A part of a document, as it is written."""
 
-    kind: TokenKind
+    kind: MarkupKind
     source: str
     name: str = ""  # of a tag: in HTML in lower case
 
@@ -67,11 +67,11 @@ def html_tokens(text: str) -> Iterator[Token]:
         token = _html_token(text, place)
         yield token
         place += len(token.source)
-        if token.kind is TokenKind.START and token.name in RAW:
+        if token.kind is MarkupKind.START and token.name in RAW:
             end = _raw_end(text, place, token.name)
             if end > place:
                 is_text = token.name in RCDATA
-                yield Token(TokenKind.TEXT if is_text else TokenKind.OTHER, text[place:end])
+                yield Token(MarkupKind.TEXT if is_text else MarkupKind.OTHER, text[place:end])
             place = end
 
 
@@ -82,14 +82,14 @@ def xml_tokens(text: str) -> Iterator[Token]:
         if text[place] != "<":
             end = text.find("<", place)
             end = len(text) if end < 0 else end
-            yield Token(TokenKind.TEXT, text[place:end])
+            yield Token(MarkupKind.TEXT, text[place:end])
         elif match := _XML_TAG.match(text, place):
             end = match.end()
-            kind = TokenKind.EMPTY if match[3] else TokenKind.START
-            yield Token(TokenKind.END if match[1] else kind, match[0], match[2])
+            kind = MarkupKind.EMPTY if match[3] else MarkupKind.START
+            yield Token(MarkupKind.END if match[1] else kind, match[0], match[2])
         elif match := _XML_OTHER.match(text, place):
             end = match.end()
-            yield Token(TokenKind.OTHER, match[0])
+            yield Token(MarkupKind.OTHER, match[0])
         else:
             raise InputError(f"{line_of(text, place)}: a tag that is not well-formed XML")
         place = end
@@ -112,15 +112,15 @@ def line_of(text: str, place: int) -> str:
 
 def _html_token(text: str, place: int) -> Token:
     if match := _HTML_TEXT.match(text, place):
-        return Token(TokenKind.TEXT, match[0])
+        return Token(MarkupKind.TEXT, match[0])
     if match := _HTML_TAG.match(text, place):
         name = match[2].lower()
         if match[1]:
-            return Token(TokenKind.END, match[0], name)
-        return Token(TokenKind.EMPTY if name in VOID else TokenKind.START, match[0], name)
+            return Token(MarkupKind.END, match[0], name)
+        return Token(MarkupKind.EMPTY if name in VOID else MarkupKind.START, match[0], name)
     if _HTML_TAG_START.match(text, place):  # a tag without an end
-        return Token(TokenKind.OTHER, text[place:])
-    return Token(TokenKind.OTHER, text[place : _end_of_other(text, place)])
+        return Token(MarkupKind.OTHER, text[place:])
+    return Token(MarkupKind.OTHER, text[place : _end_of_other(text, place)])
 
 
 def _end_of_other(text: str, place: int) -> int:
