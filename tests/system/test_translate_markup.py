@@ -34,7 +34,7 @@ def test_a_document_comes_out_as_python_gives_it(
 @pytest.mark.parametrize(
     ("content", "options", "message"),
     [
-        (b"<a>", ["--format", "xml"], "page: <a> is never closed"),
+        (b"<a>", ["--format", "xml"], "page: line 1: <a> is never closed"),
         (b"x", ["--format", "pdf"], "--format pdf: use one of text, html, xml"),
         (b"x", ["--format", "html", "--jsonl"], "--jsonl is for text"),
         (b"x", ["--format", "html", "--n-best", "2"], "--n-best is for text"),

@@ -47,7 +47,7 @@ EXPONENT_BITS = {"float32": 0x7F800000, "float16": 0x7C00, "bfloat16": 0x7F80}
 SCALE = "_scale"
 """Ends the name of the factors that an int8 matrix was multiplied with, one a row."""
 ALIGNMENT_HEADS = "decoder/alignment_heads"
-"""How many heads are averaged for attention; before 0.2 it was 1, which is as safe."""
+"""How many heads are averaged for the attention that it returns; version 0.1 wrote 1."""
 BLOCK = 2**22
 
 OTHER_FILES = (

@@ -39,9 +39,10 @@ from transduce.models.folder import (
 from transduce.models.model_files import ModelFiles
 from transduce.search.hypothesis import Hypothesis
 from transduce.tasks.base import Task
+from transduce.text.markup.aligned import Weights
 from transduce.text.special_ids import EOS_ID
 from transduce.text.tokenizer import Tokenizer
-from transduce.translation.alignment.forced_attention import TokenPair, Weights
+from transduce.translation.alignment.forced_attention import TokenPair
 from transduce.translation.batches import batches_by_length
 from transduce.translation.engine import EncodedSentence, Engine, length, penalty
 from transduce.translation.inference import prepare_for_inference

@@ -13,7 +13,8 @@ from transduce.search.beam import Beam
 from transduce.search.hypothesis import Hypothesis
 from transduce.tasks.base import Task
 from transduce.tasks.degenerate import badness
-from transduce.translation.alignment.forced_attention import TokenPair, Weights
+from transduce.text.markup.aligned import Weights
+from transduce.translation.alignment.forced_attention import TokenPair
 from transduce.translation.options import Options
 from transduce.translation.wording.rules import PhraseRule
 

@@ -20,12 +20,12 @@ from transduce.search.ensemble import Ensemble
 from transduce.search.hypothesis import Hypothesis
 from transduce.search.recorded import RecordedBeamSearch
 from transduce.search.sample import sample
+from transduce.text.markup.aligned import Weights
 from transduce.text.open_prefix import OpenPrefix, TokenTexts
 from transduce.text.special_ids import EOS_ID, PAD_ID
 from transduce.text.tokenizer import Tokenizer
 from transduce.translation.alignment.forced_attention import (
     TokenPair,
-    Weights,
     forced_attention,
 )
 from transduce.translation.batches import batches_by_length

@@ -160,6 +160,7 @@ def test_tags_follow_their_words(source: str, translation: str, result: str) -> 
         ("<div class='a notranslate'><p>no</p></div>1 | — | ok", ["1 | — | ok"]),
         ("<p> — </p>&nbsp; <p>&copy;&nbsp;2020&nbsp;</p>", ["© 2020"]),
         ("<title>A <b> B</title>", ["A <b> B"]),
+        ("<p>Here <svg id=a/> and <svg><path/></svg> there", ["Here and there"]),
         ("<b>" * 40 + "x" + "</b> y" * 40, ["x", *["y"] * 40]),
         ("<p><code>" + "long " * 40 + "</code> is kept</p>", ["is kept"]),
     ],

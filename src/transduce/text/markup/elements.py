@@ -11,6 +11,9 @@ VOID = _names(
 )
 """Elements without content and without an end tag."""
 
+FOREIGN = _names("math svg")
+"""Elements that a `/>` ends, as in XML."""
+
 RCDATA = _names("textarea title")
 """Elements whose content is text, with references but without tags."""
 

@@ -134,8 +134,10 @@ def _matched_xml(tokens: Sequence[Token], text: str) -> _Elements:
             elements.match(opened.pop(), index)
         place += len(token.source)
     if opened:
-        name = tokens[opened[-1]].name[:40]
-        raise InputError(f"<{name}> is never closed: this is not well-formed XML")
+        name, place = tokens[opened[-1]].name[:40], sum(len(t.source) for t in tokens[: opened[-1]])
+        raise InputError(
+            f"{line_of(text, place)}: <{name}> is never closed: this is not well-formed XML"
+        )
     return elements
 
 

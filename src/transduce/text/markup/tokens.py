@@ -11,7 +11,7 @@ from enum import Enum
 from typing import NamedTuple
 
 from transduce.errors import InputError
-from transduce.text.markup.elements import RAW, RCDATA, VOID
+from transduce.text.markup.elements import FOREIGN, RAW, RCDATA, VOID
 
 
 class MarkupKind(Enum):
@@ -117,7 +117,8 @@ def _html_token(text: str, place: int) -> Token:
         name = match[2].lower()
         if match[1]:
             return Token(MarkupKind.END, match[0], name)
-        return Token(MarkupKind.EMPTY if name in VOID else MarkupKind.START, match[0], name)
+        is_empty = name in VOID or (name in FOREIGN and match[0].endswith("/>"))
+        return Token(MarkupKind.EMPTY if is_empty else MarkupKind.START, match[0], name)
     if _HTML_TAG_START.match(text, place):  # a tag without an end
         return Token(MarkupKind.OTHER, text[place:])
     return Token(MarkupKind.OTHER, text[place : _end_of_other(text, place)])

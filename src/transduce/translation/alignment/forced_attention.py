@@ -1,18 +1,16 @@
 """How the tokens of given translations attend to their sources, for many of them at a time."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 import torch
-from numpy.typing import NDArray
 
 from transduce.models.base import Seq2Seq
 from transduce.search.cancel import raise_if_cancelled
+from transduce.text.markup.aligned import Weights
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID
 from transduce.translation.batches import batches_by_length
 
-Weights = NDArray[np.floating[Any]]
 TokenPair = tuple[Sequence[int], Sequence[int]]
 """The tokens of a source and of its translation, both without EOS."""
 

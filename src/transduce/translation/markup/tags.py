@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import repeat
 
-from transduce.text.markup.aligned import AlignedPiece, AlignedWords, weights_by_place
+from transduce.text.markup.aligned import AlignedPiece, AlignedWords, Weights, weights_by_place
 from transduce.text.markup.marked import MarkedText
 from transduce.text.markup.placing import put_back
 from transduce.text.markup.words import Span, word_spans, words_at
 from transduce.text.spelling import spelled
 from transduce.text.tokenizer import Tokenizer
 from transduce.text.vocabulary import Vocabulary
-from transduce.translation.alignment.forced_attention import Weights
 from transduce.translation.alignment.text_weights import tokens_of_words, word_weights
 from transduce.translation.engine import Engine
 from transduce.translation.options import Alternative, Translation
