@@ -231,3 +231,11 @@ def test_a_sound_folder_may_be_a_link_of_its_owner(folder: Path, command: Comman
     (folder / "model.bin").rename(folder.parent / "weights")
     (folder / "model.bin").symlink_to(folder.parent / "weights")
     assert command("translate", folder, "--device", "cpu", given=b"a\n").code == 0
+
+
+def test_an_export_that_returns_one_head_is_sound(folder: Path, command: Command) -> None:
+    scalar("decoder/alignment_heads", 1)(folder)  # as version 0.1 wrote it
+    page = command("translate", folder, "--format", "html", given=b"<p>a <b>b</b>")
+    assert (page.code, page.out.count("<b>")) == (0, 1)
+    scalar("decoder/alignment_heads", 7)(folder)
+    assert "decoder/alignment_heads is not 2" in command("translate", folder).mistake()

@@ -12,11 +12,11 @@ from fastapi.testclient import TestClient
 from tests.serving.conftest import EN_DE
 from tests.serving.fakes import Shouting, as_translator
 from tests.translation.likely import sentences
-from transduce.analysis.alignment import align
 from transduce.serving.app import make_app
 from transduce.serving.keys import Keys
 from transduce.serving.languages import LanguagePair
 from transduce.serving.limits import Limits
+from transduce.translation.alignment.word_links import align
 from transduce.translation.options import Options
 from transduce.translation.translator import Translator
 

@@ -69,7 +69,7 @@ def test_no_language_is_reported_as_detected(client: TestClient) -> None:
     [
         ({"q": FIRST, "source": "en"}, "target"),
         ({"q": FIRST, "source": "en", "target": "fr"}, "en-de"),
-        ({"q": FIRST, **ENGLISH, "format": "html"}, "html"),
+        ({"q": FIRST, **ENGLISH, "format": "odt"}, "html"),
         ({"q": {"a": 1}, **ENGLISH}, "q"),
         ({"q": FIRST, **ENGLISH, "alternatives": 99}, "alternatives"),
         ([1], "object"),

@@ -18,10 +18,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.analysis.words import Words, words_of
 from transduce.errors import InputError
 from transduce.models.attention import Attention
 from transduce.text.scripts import east_asian_language
+from transduce.translation.alignment.words import Words, words_of
 
 STEPS = 65_535
 """Weights are rounded to multiples of 1/65,535: the error is less than 0.00001."""

@@ -8,9 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.analysis.pictures import check_picture, fonts_for, save_picture
-from transduce.analysis.words import words_of
 from transduce.errors import InputError
 from transduce.models.attention import Attention
+from transduce.translation.alignment.words import words_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

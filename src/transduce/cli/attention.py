@@ -164,7 +164,7 @@ def _given_translation(
 
 
 def _aligned(one: "Translation", layer: int | None, head: int | None) -> str:
-    from transduce.analysis.alignment import align
+    from transduce.translation.alignment.word_links import align
 
     found = align(
         one.attention,

@@ -37,7 +37,7 @@ FilesArgument = Annotated[
     typer.Argument(
         metavar="FILE",
         help="Text, line by line, or the source side of a .tsv, .csv, .jsonl or .tmx; "
-        "by default, or with -, standard input.",
+        "by default, or with -, standard input. With --format, one document.",
     ),
 ]
 FieldsOption = Annotated[
@@ -120,6 +120,14 @@ DrawOption = Annotated[
     Path | None,
     typer.Option(metavar="FILE.svg", help="Draw the tree of the first line, for a parsing model."),
 ]
+FormatOption = Annotated[
+    str,
+    typer.Option(
+        "--format",
+        metavar="FORMAT",
+        help="text, line by line; html or xml: a document, whose tags are kept.",
+    ),
+]
 MAY_CHANGE = ("version", "device", "window")
 """What may differ from the command that began a file: translations differ by rounding at most."""
 
@@ -150,6 +158,7 @@ def translate(
     keep_placeholders: KeepPlaceholdersOption = False,
     keep: KeepOption = None,
     jsonl: JsonlOption = False,
+    text_format: FormatOption = "text",
     out: OutOption = None,
     device: DeviceOption = "auto",
     precision: PrecisionOption = "float32",
@@ -157,15 +166,19 @@ def translate(
     draw: DrawOption = None,
 ) -> None:
     """Translate text line by line; anything unusual is reported on standard error."""
+    from transduce.cli.documents.markup import read_document, translate_markup
     from transduce.cli.terminal.text_input import TextInput
-    from transduce.cli.terminal.text_output import check_new_file
+    from transduce.cli.terminal.text_output import check_new_file, write_bytes
 
     lines = TextInput(_no_folders(files or []), fields=fields)
     check_new_file(out)
+    only_text = {"--n-best": n_best, "--prefix": prefix, "--prefix-text": prefix_text}
+    only_text |= {"--jsonl": jsonl or None, "--draw": draw}
+    document = read_document(text_format, lines.files, only_text)
     if draw is not None:
         check_drawing(draw, model)
     prefixes = _Prefixes.of(prefix, prefix_text, lines)
-    total = _check_input(lines, prefixes) if lines.can_be_read_twice else None
+    total = _check_input(lines, prefixes) if lines.can_be_read_twice and not document else None
 
     from transduce.translation.load import default_options, load
     from transduce.translation.wording.read import read_forbidden, wording
@@ -187,18 +200,25 @@ def translate(
             keep=keep or [],
         ),
     )
-    if engine == "auto" and sample:
-        engine = "torch"  # CTranslate2 samples differently
+    samples_by_torch = engine == "auto" and sample  # CTranslate2 samples differently
     translator = load(
         [model, *(ensemble or [])],
         device,
         precision=precision,  # type: ignore[arg-type]
-        engine=engine,  # type: ignore[arg-type]
+        engine="torch" if samples_by_torch else engine,  # type: ignore[arg-type]
     )
+    if document is not None:
+        write_bytes(translate_markup(translator, document, options, window=window), out)
+        return
     at_once = 1 if window is None and lines.is_interactive else window
     work = _Work(
         translator, lines, options, prefixes, at_once, jsonl=jsonl, n_best=n_best, draw=draw
     )
+    _write(work, out, total, precision=precision)
+
+
+def _write(work: "_Work", out: Path | None, total: int | None, *, precision: str) -> None:
+    """Translate all lines; tell how many were written to a file."""
     began = time.monotonic()
     if out is None or total is None or (out.exists() and not out.is_file()):
         translated = work.write(out, total=total)

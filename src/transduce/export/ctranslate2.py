@@ -167,6 +167,8 @@ def description(model: Transformer, config: TransformerConfig, entries: "Entries
         config.h,
         pre_norm=config.norm == "pre",
         activation=_activation(specs, config),
+        alignment_layer=-1,
+        alignment_heads=config.h,  # the attention that it returns is the average of all heads
     )
     _fill(spec, model)
     spec.config.layer_norm_epsilon = config.norm_epsilon

@@ -25,20 +25,20 @@ class Ensemble:
 
     def __init__(self, models: Sequence[Seq2Seq]) -> None:
         assert models, "an ensemble of nothing"
-        self._models = tuple(models)
+        self.models = tuple(models)
 
     @property
     def abilities(self) -> Abilities:
         """What it can do: its step may be recorded if the steps of all models may."""
-        return Abilities(recorded_step=all(m.abilities.recorded_step for m in self._models))
+        return Abilities(recorded_step=all(m.abilities.recorded_step for m in self.models))
 
     def encode(self, src: Tensor) -> list[Any]:
         """Encode the source, [B, S], with each model."""
-        return [model.encode(src) for model in self._models]
+        return [model.encode(src) for model in self.models]
 
     def start(self, memory: list[Any], *, hypotheses: int, max_steps: int) -> EnsembleState:
         """Return the states of all models before the first token."""
-        pairs = zip(self._models, memory, strict=True)
+        pairs = zip(self.models, memory, strict=True)
         return EnsembleState(
             tuple(
                 model.start(its_memory, hypotheses=hypotheses, max_steps=max_steps)
@@ -50,11 +50,11 @@ class Ensemble:
         self, last_ids: Tensor, state: EnsembleState, *, position: Tensor, reach: int
     ) -> Tensor:
         """Read one token of each hypothesis, [B, k]; return log mean p, which are logits too."""
-        pairs = zip(self._models, state.states, strict=True)
+        pairs = zip(self.models, state.states, strict=True)
         log_p = torch.stack(
             [
                 log_probabilities(model.step(last_ids, its_state, position=position, reach=reach))
                 for model, its_state in pairs
             ]
         )
-        return log_p.logsumexp(dim=0) - math.log(len(self._models))  # [B, k, V]
+        return log_p.logsumexp(dim=0) - math.log(len(self.models))  # [B, k, V]

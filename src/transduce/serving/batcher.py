@@ -20,6 +20,7 @@ from threading import Condition, Thread
 from transduce.hardware.allocator import release_freed_memory
 from transduce.search.cancel import Cancelled, cancelled_when
 from transduce.serving.refusal import Refused, too_busy
+from transduce.text.markup.marked import Line
 from transduce.translation.options import Options, Translation
 from transduce.translation.translator import Translator
 
@@ -53,7 +54,7 @@ class Job:
     """One line to translate."""
 
     key: BatchKey
-    line: str
+    line: Line
     sentences: int
     future: asyncio.Future[Translation]
     request: int  # the number of the request that it belongs to
@@ -145,7 +146,7 @@ class Batcher:
             await asyncio.sleep(0)
 
     async def translate(
-        self, key: BatchKey, lines: Sequence[str], sentences: Sequence[int], *, deadline_s: float
+        self, key: BatchKey, lines: Sequence[Line], sentences: Sequence[int], *, deadline_s: float
     ) -> list[Translation]:
         """Translate lines that are not blank, of which each has that many sentences.
 
@@ -165,7 +166,7 @@ class Batcher:
                 job.future.cancel()
 
     def _queue(
-        self, key: BatchKey, lines: Sequence[str], sentences: Sequence[int], deadline_s: float
+        self, key: BatchKey, lines: Sequence[Line], sentences: Sequence[int], deadline_s: float
     ) -> list[Job]:
         total = sum(sentences)
         if not self.has_capacity(total):

@@ -15,9 +15,11 @@ from transduce.serving.limits import Limits
 from transduce.serving.refusal import Refused
 from transduce.serving.text_thread import TextThread
 from transduce.text.detection import LanguageDetector, LanguageGuess
+from transduce.text.markup.document import MarkupDocument, MarkupFormat, read_markup
+from transduce.text.markup.marked import Line, text_of
 from transduce.text.phrases.glossary import Glossary
 from transduce.translation.options import Alternative, Options, Translation
-from transduce.translation.translator import Translator
+from transduce.translation.translator import TextFormat, Translator
 from transduce.translation.wording.rules import NO_WORDING
 
 PART_SENTENCES = 32
@@ -34,13 +36,13 @@ POLL_S = 0.1
 class TranslatedDocument:
     """A text, and the translations of its lines."""
 
-    document: Document
+    document: Document | MarkupDocument
     lines: list[Translation]
 
     @property
     def texts(self) -> list[str]:
         """The n best translations of the text: the best of all lines, the second best and so on."""
-        ranks = max(len(line.alternatives) for line in self.lines)
+        ranks = max((len(line.alternatives) for line in self.lines), default=1)
         found: dict[str, None] = {}
         for rank in range(ranks):
             best = [
@@ -54,7 +56,7 @@ class TranslatedDocument:
 class _Part:
     """Some lines of a document, and how many sentences each of them has."""
 
-    lines: list[str] = field(default_factory=list)
+    lines: list[Line] = field(default_factory=list)
     counts: list[int] = field(default_factory=list)
 
     def __post_init__(self) -> None:
@@ -65,7 +67,7 @@ class _Part:
         self.counts.append(count)
         self.sentences += count
 
-    def counted(self) -> Iterator[tuple[str, int]]:
+    def counted(self) -> Iterator[tuple[Line, int]]:
         return zip(self.lines, self.counts, strict=True)
 
 
@@ -150,16 +152,21 @@ class Service:
         )
 
     async def translate(
-        self, route: Route, texts: Sequence[str], options: Options
+        self,
+        route: Route,
+        texts: Sequence[str],
+        options: Options,
+        *,
+        format: TextFormat = "text",  # noqa: A002 - LibreTranslate calls it so
     ) -> list[TranslatedDocument]:
         """Translate texts line by line, all of them before the deadline or none."""
         _check_route(route, options)
-        characters = sum(map(len, texts))
-        _check_limit(characters, self.limits.max_characters, "characters")
+        if route.via is not None and format != "text":
+            return await self._translate_markup_twice(route, texts, options, format)
+        _check_limit(sum(map(len, texts)), self.limits.max_characters, "characters")
         self._check_attention(texts, options)
-        _check_lines(texts, self.limits.max_lines)
-        documents = [_checked(text) for text in texts]
-        lines = [line for document in documents for line in document.lines]
+        documents = await self._documents(texts, format)
+        lines: list[Line] = [line for document in documents for line in document.lines]
         counts = await self._counts(route.legs[0], lines)
         part = _Part(lines, counts)
         _check_limit(part.sentences, self.limits.max_sentences, "sentences or parts of long ones")
@@ -193,10 +200,26 @@ class Service:
             yield await self._translate_part(route, part, options)
             is_first = False
 
-    async def _counts(self, pair: LanguagePair, lines: Sequence[str]) -> list[int]:
+    async def _documents(
+        self,
+        texts: Sequence[str],
+        format: TextFormat,  # noqa: A002
+    ) -> Sequence[Document | MarkupDocument]:
+        """Split texts into lines; of documents with markup, these are the texts between tags."""
+        if format == "text":
+            _check_lines(texts, self.limits.max_lines)
+            return [_checked(text) for text in texts]
+        read = partial(_marked_documents, texts, format)
+        documents = await self.texts.run(read, characters=sum(map(len, texts)), lines=len(texts))
+        count = sum(len(document.lines) for document in documents)
+        _check_limit(count, self.limits.max_lines, "texts between tags")
+        return documents
+
+    async def _counts(self, pair: LanguagePair, lines: Sequence[Line]) -> list[int]:
         """Count the sentences of each line."""
         count = partial(sentence_counts, lines, self._translators[pair].count_tokens)
-        return await self.texts.run(count, characters=sum(map(len, lines)), lines=len(lines))
+        characters = sum(len(text_of(line)) for line in lines)
+        return await self.texts.run(count, characters=characters, lines=len(lines))
 
     def _check_attention(self, texts: Sequence[str], options: Options) -> None:
         if options.attention:
@@ -215,7 +238,20 @@ class Service:
             between = [" ".join(one.text.split("\n")) for one in found]
             part = _Part(between, await self._counts(last, between))
         found = await self._translate_leg(last, part, options)
-        return [replace(one, source=line) for one, line in zip(found, lines, strict=True)]
+        return [replace(one, source=str(line)) for one, line in zip(found, lines, strict=True)]
+
+    async def _translate_markup_twice(
+        self,
+        route: Route,
+        texts: Sequence[str],
+        options: Options,
+        format: TextFormat,  # noqa: A002
+    ) -> list[TranslatedDocument]:
+        """Translate documents by two models: the second reads the documents of the first."""
+        first, last = (Route((leg,)) for leg in route.legs)
+        own = self.default_options(first)
+        between = await self.translate(first, texts, own, format=format)
+        return await self.translate(last, [one.texts[0] for one in between], options, format=format)
 
     async def _translate_leg(
         self, pair: LanguagePair, part: _Part, options: Options
@@ -234,7 +270,7 @@ class Service:
             raise Refused(400, str(fault)) from fault
         found = iter(translations)
         return [
-            next(found) if count else Translation(line, "", 0.0, (Alternative("", 0.0),))
+            next(found) if count else Translation(str(line), "", 0.0, (Alternative("", 0.0),))
             for line, count in part.counted()
         ]
 
@@ -297,15 +333,28 @@ def _check_route(route: Route, options: Options) -> None:
         )
 
 
+def _checked(text: str) -> Document:
+    """Split a text into lines; refuse what is not valid text, as its whole batch would fail."""
+    _check_text(text)
+    return split_lines(text)
+
+
+def _marked_documents(
+    texts: Sequence[str],
+    format: MarkupFormat,  # noqa: A002
+) -> list[MarkupDocument]:
+    """Divide documents into texts; refuse what is not valid text, or not well-formed XML."""
+    for text in texts:
+        _check_text(text)
+    try:
+        return [read_markup(text, format) for text in texts]
+    except InputError as fault:
+        raise Refused(400, str(fault)) from fault
+
+
 def _check_text(text: str) -> None:
     """Refuse what is not valid text, as its whole batch would fail."""
     try:
         text.encode()
     except UnicodeEncodeError as half:
         raise Refused(400, "the text has half of a surrogate pair") from half
-
-
-def _checked(text: str) -> Document:
-    """Split a valid text into lines."""
-    _check_text(text)
-    return split_lines(text)

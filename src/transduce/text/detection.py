@@ -1,5 +1,6 @@
 """Which language a text is in, by py3langid (an extra): naive Bayes over its bytes."""
 
+import re
 from collections.abc import Sequence
 from importlib import import_module
 from importlib.util import find_spec
@@ -9,6 +10,9 @@ from transduce.errors import InputError, how_to_install
 
 MAX_CHARACTERS = 2_000
 """A text is judged by its beginning: more tells nothing new, and takes time."""
+
+
+_TAG = re.compile(r"<[^<>]{1,1000}>")
 
 
 class LanguageGuess(NamedTuple):
@@ -50,3 +54,10 @@ class LanguageDetector:
             for code in codes
         ]
         return sorted(guesses, key=lambda guess: -guess.confidence)
+
+
+def detectable(text: str, format: str) -> str:  # noqa: A002 - as users say it
+    """Return the beginning of a text, by which its language is judged; of a document, no tags."""
+    if format == "text":
+        return text[:MAX_CHARACTERS]
+    return _TAG.sub(" ", text[: 10 * MAX_CHARACTERS])[:MAX_CHARACTERS]

@@ -39,8 +39,10 @@ from transduce.models.folder import (
 from transduce.models.model_files import ModelFiles
 from transduce.search.hypothesis import Hypothesis
 from transduce.tasks.base import Task
+from transduce.text.markup.aligned import Weights
 from transduce.text.special_ids import EOS_ID
 from transduce.text.tokenizer import Tokenizer
+from transduce.translation.alignment.forced_attention import TokenPair
 from transduce.translation.batches import batches_by_length
 from transduce.translation.engine import EncodedSentence, Engine, length, penalty
 from transduce.translation.inference import prepare_for_inference
@@ -302,6 +304,27 @@ class CTranslate2Engine(Engine):
             hypotheses.append(Hypothesis(ids[:-1] if is_finished else ids, ours, is_finished))
         best = _ranked(hypotheses)[: options.n_best]
         return best or [Hypothesis([], -math.inf, is_finished=False)]
+
+    def cross_attention(self, pairs: Sequence[TokenPair]) -> list[Weights] | None:
+        """Have it write the translations once more: it returns the attention of the last layer."""
+        found: list[Weights] = [np.zeros((1, 0, len(src) + 1)) for src, _ in pairs]
+        some = [place for place, (_, tgt) in enumerate(pairs) if tgt]
+        lengths = [max(map(len, pairs[place])) + 1 for place in some]
+        for batch in batches_by_length(lengths, max_tokens=BATCH_TOKENS, cost=lambda n: 2 * n):
+            places = [some[index] for index in batch]
+            results = self.translator.translate_batch(
+                [self._named_source([*pairs[place][0], EOS_ID]) for place in places],
+                target_prefix=[self._named(list(pairs[place][1])) for place in places],
+                beam_size=1,
+                min_decoding_length=0,
+                max_decoding_length=max(len(pairs[place][1]) for place in places),
+                max_input_length=0,
+                return_attention=True,
+            )
+            for place, result in zip(places, results, strict=True):
+                steps = result.attention[0][: len(pairs[place][1])]
+                found[place] = np.array(steps)[None]  # [1, T, S]
+        return found
 
     def _prefix_scores(self, sources: list[list[str]], prefixes: list[list[str]]) -> list[float]:
         """Return the log-probabilities of prefixes, which its search counts as 0."""

@@ -13,6 +13,8 @@ from transduce.search.beam import Beam
 from transduce.search.hypothesis import Hypothesis
 from transduce.tasks.base import Task
 from transduce.tasks.degenerate import badness
+from transduce.text.markup.aligned import Weights
+from transduce.translation.alignment.forced_attention import TokenPair
 from transduce.translation.options import Options
 from transduce.translation.wording.rules import PhraseRule
 
@@ -70,6 +72,13 @@ class Engine(ABC):
     @abstractmethod
     def attention_model(self) -> Seq2Seq:
         """Return the model whose attention is shown; raise an error if there is none."""
+
+    @abstractmethod
+    def cross_attention(self, pairs: Sequence[TokenPair]) -> list[Weights] | None:
+        """Return how translations attend to their sources, [N, T, S + 1] each; None: not at all.
+
+        Heads are averaged; there may be fewer layers than the model has. The last column is EOS.
+        """
 
     def max_tgt_tokens(self, sentence: EncodedSentence) -> int:
         """Return the most tokens of its translation, EOS included: by task, prefix and model."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from itertools import repeat
 
 from transduce.errors import InputError
+from transduce.text.markup.marked import Line, text_of
 
 MAX_LINE_CHARS = 500_000
 WINDOW_CHARS = 1 << 20
@@ -15,11 +16,11 @@ class InputLine:
     """A text to translate."""
 
     number: int  # from 0
-    source: str
+    source: Line
     prefix: str  # how its translation must begin
 
 
-def numbered(sources: Iterable[str], prefixes: Iterable[str] | None) -> Iterator[InputLine]:
+def numbered(sources: Iterable[Line], prefixes: Iterable[str] | None) -> Iterator[InputLine]:
     """Pair texts with the prefixes of their translations; raise on anything that is not text.
 
     There is one prefix for each text; `itertools.repeat` gives all of them the same.
@@ -30,7 +31,7 @@ def numbered(sources: Iterable[str], prefixes: Iterable[str] | None) -> Iterator
         prefix = next(given, None)
         if prefix is None:
             raise InputError(f"line {number + 1:,} has no prefix: give one for every line")
-        for text in (source, prefix):
+        for text in (text_of(source), prefix):
             _check(text, f"line {number + 1:,}")
         count += 1
         yield InputLine(number, source, prefix)
@@ -45,7 +46,7 @@ def windows(lines: Iterable[InputLine], *, most: int) -> Iterator[list[InputLine
     characters = 0
     for line in lines:
         window.append(line)
-        characters += len(line.source) + len(line.prefix)
+        characters += len(text_of(line.source)) + len(line.prefix)
         if len(window) == most or characters >= WINDOW_CHARS:
             yield window
             window, characters = [], 0

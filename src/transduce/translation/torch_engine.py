@@ -20,9 +20,14 @@ from transduce.search.ensemble import Ensemble
 from transduce.search.hypothesis import Hypothesis
 from transduce.search.recorded import RecordedBeamSearch
 from transduce.search.sample import sample
+from transduce.text.markup.aligned import Weights
 from transduce.text.open_prefix import OpenPrefix, TokenTexts
 from transduce.text.special_ids import EOS_ID, PAD_ID
 from transduce.text.tokenizer import Tokenizer
+from transduce.translation.alignment.forced_attention import (
+    TokenPair,
+    forced_attention,
+)
 from transduce.translation.batches import batches_by_length
 from transduce.translation.engine import EncodedSentence, Engine, length, penalty
 from transduce.translation.inference import threads_for
@@ -62,6 +67,14 @@ class TorchEngine(Engine):
             name = type(self.model).__name__
             raise InputError(f"a model of the class {name} has no attention to show")
         return self.model
+
+    def cross_attention(self, pairs: Sequence[TokenPair]) -> list[Weights] | None:
+        """Run the model over the pairs; of an ensemble, the first model that has attention."""
+        models = self.model.models if isinstance(self.model, Ensemble) else (self.model,)
+        for model in models:
+            if isinstance(model, Seq2Seq) and model.abilities.attention_maps:
+                return forced_attention(model, pairs, device=self.device)
+        return None
 
     def search(
         self, sentences: Sequence[EncodedSentence], options: Options

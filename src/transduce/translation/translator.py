@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import torch
 
@@ -21,6 +21,8 @@ from transduce.models.base import Searchable
 from transduce.search.hypothesis import Hypothesis
 from transduce.tasks.base import Task
 from transduce.tasks.translation import TranslationTask
+from transduce.text.markup.document import MarkupFormat, read_markup
+from transduce.text.markup.marked import Line, MarkedText, text_of
 from transduce.text.pieces import Piece, cut, join
 from transduce.text.scripts import main_script, name_of_script
 from transduce.text.sentences import split_sentences
@@ -41,6 +43,12 @@ from transduce.translation.lines import (
     numbered,
     windows,
 )
+from transduce.translation.markup.documents import translated_document
+from transduce.translation.markup.tags import (
+    TranslatedPiece,
+    UntaggedLine,
+    put_tags_back,
+)
 from transduce.translation.options import Alternative, Options, Translation
 from transduce.translation.torch_engine import TorchEngine
 from transduce.translation.wording.read import GlossaryInput, as_glossary
@@ -50,6 +58,8 @@ WINDOWS_UNTIL_RELEASE = 16
 """Windows after which freed memory is returned to the system."""
 NEXT_PIECE = 2_654_435_769
 """Added to the number of a line for each of its pieces, so that each has its own sample."""
+
+TextFormat = Literal["text"] | MarkupFormat
 
 
 class Translator:
@@ -103,23 +113,38 @@ class Translator:
 
     def translate(
         self,
-        texts: Sequence[str],
+        texts: Sequence[Line],
         options: Options | None = None,
         *,
         prefixes: Sequence[str] | None = None,
         glossary: GlossaryInput | None = None,
+        format: TextFormat = "text",  # noqa: A002 - LibreTranslate calls it so
     ) -> list[Translation]:
         """Translate texts; `prefixes` are the texts that their translations must start with.
 
         glossary: terms that must be translated so: a dictionary, or a file; see `wording`.
+        format: html or xml: each text is a document. Its tags are kept, and those within sentences
+            follow the words that they were around.
 
         What cannot be translated, such as a text that is no valid Unicode, raises `InputError`.
         """
-        return list(self.stream(texts, options, prefixes=prefixes, glossary=glossary))
+        if format == "text":
+            return list(self.stream(texts, options, prefixes=prefixes, glossary=glossary))
+        if prefixes is not None:
+            raise InputError(f"prefixes are for texts, not for documents in {format}")
+        if isinstance(texts, str):
+            raise InputError("got one text instead of several: put it into a list")
+        documents = [read_markup(str(text), format) for text in texts]
+        lines = chain.from_iterable(document.lines for document in documents)
+        found = self.stream(lines, options, glossary=glossary)
+        return [
+            translated_document(str(text), document, list(islice(found, len(document.lines))))
+            for text, document in zip(texts, documents, strict=True)
+        ]
 
     def stream(
         self,
-        lines: Iterable[str],
+        lines: Iterable[Line],
         options: Options | None = None,
         *,
         prefixes: Iterable[str] | None = None,
@@ -132,6 +157,8 @@ class Translator:
         `window` lines are read before they are translated together; by default 512 on the CPU and
         8,192 on a GPU. The first `start` lines are skipped, but counted; where `start` is the end
         of a window, the others get the same translations, bit for bit, as without it.
+
+        A line may be a `MarkedText`; its translation has the markup.
         """
         if isinstance(lines, str) or isinstance(prefixes, str):
             raise InputError("got one text instead of several: put it into a list")
@@ -147,7 +174,7 @@ class Translator:
 
     def count_in_whole_windows(
         self,
-        lines: Iterable[str],
+        lines: Iterable[Line],
         done: int,
         *,
         prefixes: Iterable[str] | None = None,
@@ -203,11 +230,17 @@ class Translator:
         )
         texts = map(self._task.read_target, self._tokenizer.decode_batch(every_id), sources)
         results = ((one, [next(texts) for _ in one.hypotheses]) for one in found)
-        joined = []
-        for line in encoded:
+        joined, untagged = [], {}
+        for number, line in enumerate(encoded):
             of_line = [_with_note(next(results), sentence) for sentence in line.sentences]
             attention = self._attention(line, of_line) if options.attention else ()
             joined.append(replace(_joined(line, of_line, options), attention=attention))
+            if isinstance(line.source, MarkedText):
+                pieces = [_pieces(line, chosen) for chosen in _ranked(line, of_line).values()]
+                untagged[number] = UntaggedLine(line.source, joined[-1], pieces)
+        tagged = put_tags_back(list(untagged.values()), self._engine, self._tokenizer)
+        for number, translation in zip(untagged, tagged, strict=True):
+            joined[number] = translation
         return joined
 
     def _attention(
@@ -230,7 +263,7 @@ class Translator:
 
     def _encoded(self, lines: list[InputLine], *, by_sentence: bool) -> list["_EncodedLine"]:
         """Encode lines in pieces that the model can read; a blank line has none."""
-        texts = [self._task.to_source(" ".join(line.source.split())) for line in lines]
+        texts = [self._task.to_source(" ".join(text_of(line.source).split())) for line in lines]
         given = [self._task.to_target(line.prefix.rstrip()) for line in lines]
         prefixes = self._tokenizer.encode_targets(given) if any(given) else [[] for _ in given]
         split = [split_sentences(text) if by_sentence else [text] if text else [] for text in texts]
@@ -291,7 +324,7 @@ class Translator:
 class _EncodedLine:
     """A line in pieces, usually one; none if it is blank."""
 
-    source: str
+    source: Line
     pieces: list[Piece]
     sentences: list[EncodedSentence]
     is_cut: bool  # because it was too long
@@ -320,21 +353,42 @@ def _joined(
 ) -> Translation:
     """Join the pieces of a line: the best of each, then the second best of each, and so on."""
     if not results:
-        return Translation(line.source, "", 0.0, (Alternative("", 0.0),))
-    alternatives: dict[str, Alternative] = {}  # different ids can spell the same text
-    for rank in range(max(len(texts) for _, texts in results)):
-        chosen = [(found.hypotheses, texts, min(rank, len(texts) - 1)) for found, texts in results]
-        text = join(line.pieces, [texts[place] for _, texts, place in chosen])
-        score = _joint_score([hypotheses[place] for hypotheses, _, place in chosen], options.alpha)
-        alternatives.setdefault(text, Alternative(text, score))
-    best, *_ = alternatives.values()
+        return Translation(str(line.source), "", 0.0, (Alternative("", 0.0),))
+    alternatives = [
+        Alternative(text, _joint_score([hypothesis for hypothesis, _ in chosen], options.alpha))
+        for text, chosen in _ranked(line, results).items()
+    ]
     return Translation(
-        line.source,
-        *best,
-        tuple(alternatives.values()),
+        str(line.source),
+        *alternatives[0],
+        tuple(alternatives),
         _joint_note([found for found, _ in results], is_cut=line.is_cut),
         all(found.hypotheses[0].is_finished for found, _ in results),
     )
+
+
+def _ranked(
+    line: _EncodedLine, results: list[tuple[SearchResult, list[str]]]
+) -> dict[str, list[tuple[Hypothesis, str]]]:
+    """Return the best texts of a line, each with the hypothesis and the text of every piece.
+
+    Different ids can spell the same text: the best counts.
+    """
+    found: dict[str, list[tuple[Hypothesis, str]]] = {}
+    for rank in range(max((len(texts) for _, texts in results), default=1)):
+        chosen = []
+        for result, texts in results:
+            place = min(rank, len(texts) - 1)
+            chosen.append((result.hypotheses[place], texts[place]))
+        found.setdefault(join(line.pieces, [text for _, text in chosen]), chosen)
+    return found
+
+
+def _pieces(line: _EncodedLine, chosen: list[tuple[Hypothesis, str]]) -> list[TranslatedPiece]:
+    return [
+        TranslatedPiece(sentence.text, sentence.ids, text, hypothesis.ids)
+        for sentence, (hypothesis, text) in zip(line.sentences, chosen, strict=True)
+    ]
 
 
 def _with_last_space(text: str, *, like: str) -> str:

@@ -29,6 +29,18 @@ def text_output(path: Path | None) -> Iterator[Write]:
         yield lambda line: _write(stream, line)
 
 
+def write_bytes(content: bytes, path: Path | None) -> None:
+    """Write to a file that is complete or absent, or to standard output."""
+    if path is not None:
+        with reporting_write_errors(path), _opened(path) as stream:
+            stream.write(content)
+    elif sys.stdout is None:
+        raise InputError("standard output is closed: name a file with --out")
+    else:
+        sys.stdout.buffer.write(content)
+        sys.stdout.buffer.flush()
+
+
 def check_new_file(path: Path | None, *, option: str = "--out", ours: bytes | None = None) -> None:
     """Raise if a file would be replaced, unless it is empty or begins as our earlier one did."""
     if path is None or not path.is_file() or path.stat().st_size == 0:

@@ -11,7 +11,6 @@ from fastapi.routing import APIRoute
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 from pydantic import BaseModel, Field
 
-from transduce.analysis.alignment import align
 from transduce.analysis.attention_page import packed_attention
 from transduce.serving.http.json_bodies import parse_json
 from transduce.serving.keys import Keys
@@ -19,9 +18,11 @@ from transduce.serving.languages import name_of
 from transduce.serving.refusal import Refused
 from transduce.serving.routes.requested_wording import RequestedWording
 from transduce.serving.service import Service, TranslatedDocument, finite
-from transduce.text.detection import MAX_CHARACTERS
+from transduce.text.detection import detectable
 from transduce.text.phrases.glossary import Glossary
+from transduce.translation.alignment.word_links import align
 from transduce.translation.options import Options, Translation
+from transduce.translation.translator import TextFormat
 
 MAX_BEAM = 16
 Code = Annotated[str, Field(max_length=32)]
@@ -75,6 +76,16 @@ class TranslateRequest(_TranslationRequest):
         description="One text or several. Each line is translated separately.",
         examples=["A man is riding a bike."],
     )
+    format: TextFormat = Field(
+        default="text",
+        description="html or xml: each text is a document. Its markup is kept, and tags within "
+        "sentences follow their words; the lines of the answer are the texts between other tags.",
+    )
+
+    def check(self) -> None:
+        """Raise if fields do not go together."""
+        if self.format != "text" and (self.alignment or self.attention):
+            raise Refused(422, f"alignment and attention are for text, not for {self.format}")
 
 
 class StreamRequest(_TranslationRequest):
@@ -282,10 +293,11 @@ _STREAMED: dict[int | str, dict[str, Any]] = {
 
 async def _translate(service: Service, body: TranslateRequest) -> Response:
     texts = [body.text] if isinstance(body.text, str) else body.text
-    start = "\n".join(texts)[:MAX_CHARACTERS]
+    body.check()
+    start = detectable("\n".join(texts), body.format)
     [(route, _)] = await service.detected_routes(body.source, body.target, [start])
     options = body.options(service.default_options(route), service.glossaries)
-    found = await service.translate(route, texts, options)
+    found = await service.translate(route, texts, options, format=body.format)
 
     def written() -> bytes:
         translations = [_translated_text(one, body) for one in found]
@@ -303,7 +315,7 @@ async def _translate(service: Service, body: TranslateRequest) -> Response:
 
 
 async def _stream(service: Service, body: StreamRequest) -> StreamingResponse:
-    start = body.text[:MAX_CHARACTERS]
+    start = detectable(body.text, "text")
     [(route, _)] = await service.detected_routes(body.source, body.target, [start])
     options = body.options(service.default_options(route), service.glossaries)
     parts = service.stream(route, body.text, options)

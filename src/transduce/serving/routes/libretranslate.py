@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any, Literal, TypeVar
 
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
@@ -22,6 +22,7 @@ from transduce.serving.routes.api import (
     refusals,
 )
 from transduce.serving.service import Service
+from transduce.text.detection import detectable
 
 Body = TypeVar("Body", bound=BaseModel)
 
@@ -44,8 +45,8 @@ class LibreTranslateRequest(BaseModel):
     )
     source: Code = Field(description="Language code, or auto.", examples=["en"])
     target: Code = Field(description="Language code.", examples=["de"])
-    format: Annotated[Code, _or("text")] = Field(
-        default="text", description="text; html is refused.", examples=["text"]
+    format: Annotated[Literal["text", "html"], _or("text")] = Field(
+        default="text", description="text or html.", examples=["text"]
     )
     alternatives: Annotated[int, Field(ge=0, lt=MAX_BEAM), _or(0)] = Field(
         default=0, description="Number of alternative translations."
@@ -152,12 +153,11 @@ def make_libretranslate(service: Service, keys: Keys) -> APIRouter:
 
 
 async def _translate(service: Service, body: LibreTranslateRequest) -> LibreTranslateResponse:
-    if body.format != "text":
-        raise Refused(400, f"format {body.format[:20]!r}: this server translates only text")
     is_one = isinstance(body.q, str)
     texts = [body.q] if isinstance(body.q, str) else body.q
-    routes = await service.detected_routes(body.source, body.target, texts)
-    found = await _by_route(service, [route for route, _ in routes], texts, body.alternatives)
+    starts = [detectable(text, body.format) for text in texts]
+    routes = await service.detected_routes(body.source, body.target, starts)
+    found = await _by_route(service, [route for route, _ in routes], texts, body)
     best, others = [one[0] for one in found], [one[1:] for one in found]
     detected = [_detected(route.pair.source, confidence) for route, confidence in routes]
     via = [route.via for route, _ in routes]
@@ -170,15 +170,17 @@ async def _translate(service: Service, body: LibreTranslateRequest) -> LibreTran
 
 
 async def _by_route(
-    service: Service, routes: Sequence[Route], texts: Sequence[str], more: int
+    service: Service, routes: Sequence[Route], texts: Sequence[str], body: LibreTranslateRequest
 ) -> list[list[str]]:
     """Translate texts, those of one route together; return the n best translations of each."""
     found: dict[int, list[str]] = {}
+    best = body.alternatives + 1
     for route in dict.fromkeys(routes):
         numbers = [number for number, one in enumerate(routes) if one == route]
         default = service.default_options(route)
-        options = replace(default, beam=max(default.beam, more + 1), n_best=more + 1)
-        done = await service.translate(route, [texts[number] for number in numbers], options)
+        options = replace(default, beam=max(default.beam, best), n_best=best)
+        own = [texts[number] for number in numbers]
+        done = await service.translate(route, own, options, format=body.format)
         found |= {number: one.texts for number, one in zip(numbers, done, strict=True)}
     return [found[number] for number in range(len(texts))]
 

@@ -22,11 +22,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.analysis.words import Words, words_of
 from transduce.errors import InputError
 from transduce.models.attention import Attention
 from transduce.text.punctuation import with_plain_punctuation
 from transduce.text.scripts import has_unspaced_script
+from transduce.translation.alignment.text_weights import most_peaked
+from transduce.translation.alignment.words import Words, words_of
 
 Link = tuple[int, int]
 """The numbers of a source word and of a translated word, from 0."""
@@ -91,7 +92,7 @@ def _word_weights(
     by_words: Weights = tgt.means() @ one.cross @ src.sums()  # [N, h, T, S]
     averages: Weights = by_words.mean(axis=1)  # [N, T, S]
     if layer is None:
-        layer = int(averages[:, :, _text_words(src)].max(axis=2, initial=0).mean(axis=1).argmax())
+        layer = most_peaked(averages[:, :, _text_words(src)])
     chosen: Weights = averages[layer] if head is None else by_words[layer, head]  # [T, S]
     return chosen
 

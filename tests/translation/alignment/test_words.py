@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.analysis.shown import BOS, EOS, bytes_as_letters
-from transduce.analysis.words import words_of
 from transduce.text.tokenizer import Kind, Tokenizer
+from transduce.translation.alignment.words import words_of
 
 TEXTS = ["Die Straße  ist\tmüde.", "„Öl“ für 5$ – 日本語 😀 שלום", "a b", "x\u00a0y"]
 

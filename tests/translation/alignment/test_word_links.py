@@ -7,9 +7,9 @@ import pytest
 from numpy.typing import NDArray
 
 from tests.analysis.shown import attention, bytes_as_letters
-from transduce.analysis.alignment import Link, align, pharaoh
 from transduce.errors import InputError
 from transduce.models.attention import Attention
+from transduce.translation.alignment.word_links import Link, align, pharaoh
 
 
 def cross_weights(rows: list[list[float]]) -> NDArray[np.float32]:

@@ -1,0 +1,1 @@
+"""Whole documents for commands that translate."""

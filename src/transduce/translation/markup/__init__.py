@@ -1,0 +1,1 @@
+"""HTML and XML translated: tags follow the words that they were around."""
