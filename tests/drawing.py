@@ -42,7 +42,10 @@ def varied_configs(draw: st.DrawFn, /, **fixed: Any) -> TransformerConfig:
     """Draw settings that the paper does not have: other positions, norms, scores, experts."""
     experts = fixed.get("experts", draw(st.integers(0, 4)))
     ungated = ["relu", "swish", "relu2"]
+    h = fixed.get("h", draw(st.sampled_from([1, 2, 4])))
     varied = {
+        "h": h,
+        "kv_heads": draw(st.sampled_from([n for n in (1, 2, 4) if h % n == 0])),
         "activation": draw(st.sampled_from(ungated if experts else [*ungated, "swiglu", "geglu"])),
         "norm_kind": draw(st.sampled_from(["layer", "rms"])),
         "qk_norm": draw(st.booleans()),

@@ -16,6 +16,7 @@ from transduce.config.schema import ModelConfig
 from transduce.errors import InputError, how_to_install
 from transduce.export.abilities import foreign_setting, is_exportable
 from transduce.export.folder import new_folder
+from transduce.export.shared_heads import repeat_rows
 from transduce.files.atomic import sync
 from transduce.files.errors import reporting_write_errors
 from transduce.files.regular import MIB, read_json
@@ -216,14 +217,14 @@ def _fill(spec: Any, model: Transformer) -> None:
 
 def _fill_self_attention(theirs: Any, attention: MultiHeadAttention) -> None:
     """Queries, keys and values are one matrix."""
-    _fill_linear(theirs.linear[0], attention.w_q, attention.w_k, attention.w_v)
+    _fill_linear(theirs.linear[0], attention.w_q, attention.w_k, attention.w_v, heads=attention)
     _fill_linear(theirs.linear[1], attention.w_o)
 
 
 def _fill_cross_attention(theirs: Any, attention: MultiHeadAttention) -> None:
     """Keys and values, which are computed once a sentence, are one matrix."""
     _fill_linear(theirs.linear[0], attention.w_q)
-    _fill_linear(theirs.linear[1], attention.w_k, attention.w_v)
+    _fill_linear(theirs.linear[1], attention.w_k, attention.w_v, heads=attention)
     _fill_linear(theirs.linear[2], attention.w_o)
 
 
@@ -233,10 +234,20 @@ def _fill_feed_forward(theirs: Any, feed_forward: nn.Module) -> None:
     _fill_linear(theirs.linear_1, feed_forward.w_2)
 
 
-def _fill_linear(theirs: Any, *ours: nn.Linear) -> None:
-    theirs.weight = _concatenated([linear.weight for linear in ours])
+def _fill_linear(theirs: Any, *ours: nn.Linear, heads: MultiHeadAttention | None = None) -> None:
+    """Set a matrix from several of ours; those of keys and values with all heads of an attention.
+
+    Rows are repeated for every number of shared heads, so that one form serves all of them.
+    """
+
+    def written_out(linear: nn.Linear, tensor: Tensor) -> Tensor:
+        if heads is None or linear is heads.w_q or heads.kv_heads == heads.h:
+            return tensor
+        return repeat_rows(tensor, kv_heads=heads.kv_heads, h=heads.h)
+
+    theirs.weight = _concatenated([written_out(linear, linear.weight) for linear in ours])
     if ours[0].bias is not None:
-        theirs.bias = _concatenated([linear.bias for linear in ours])
+        theirs.bias = _concatenated([written_out(linear, linear.bias) for linear in ours])
 
 
 def _fill_norm(theirs: Any, norm: nn.Module) -> None:

@@ -72,6 +72,7 @@ def _attention(
         c.h,
         d_k=c.d_k,
         d_v=c.d_v,
+        kv_heads=c.kv_heads,
         bias=c.attention_bias,
         p_drop=c.p_drop_attention,
         score=c.attention_score,

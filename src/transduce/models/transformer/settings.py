@@ -15,6 +15,11 @@ def _n_layers(section: dict[str, Any]) -> int:
     return n_layers
 
 
+def _all_heads(section: dict[str, Any]) -> int:
+    h: int = section["h"]
+    return h
+
+
 def _per_head(section: dict[str, Any]) -> int:
     width: int = section["d_model"] // section["h"]
     return width
@@ -43,6 +48,11 @@ class TransformerConfig(ModelConfig):
     )
     d_ff: Count = Field(default=2048, description="inner width of the feed-forward network (§3.3)")
     h: Count = Field(default=8, description="attention heads (§3.2.2)")
+    kv_heads: Count = Field(
+        default_factory=_all_heads,
+        description="heads of keys and values, which groups of the h heads share: fewer, or 1, are "
+        "a deviation (Shazeer 2019; Ainslie et al. 2023); if not given, h",
+    )
     d_k: Count = Field(
         default_factory=_per_head,
         description="width of a head's queries and keys; if not given, d_model / h (§3.2.2)",
@@ -139,6 +149,16 @@ class TransformerConfig(ModelConfig):
         return self
 
     @model_validator(mode="after")
+    def _heads_are_shared_evenly(self) -> Self:
+        if self.h % self.kv_heads:
+            divisors = ", ".join(str(n) for n in range(1, self.h + 1) if self.h % n == 0)
+            raise ValueError(
+                f"model.kv_heads={self.kv_heads} does not divide model.h={self.h}; use one of "
+                f"{divisors}"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _rotations_turn_pairs(self) -> Self:
         if self.positions == "rotary" and self.d_k % 2:
             raise ValueError(
@@ -187,9 +207,10 @@ class TransformerConfig(ModelConfig):
     def summary(self) -> str:
         """Describe the architecture and its sizes in one line."""
         score = "" if self.attention_score == "scaled" else f", {self.attention_score} attention"
+        shared = "" if self.kv_heads == self.h else f" over {self.kv_heads} of keys and values"
         return (
             f"Transformer, {self.n_encoder_layers}+{self.n_decoder_layers} layers, "
-            f"d_model {self.d_model}, d_ff {self.d_ff}{self._experts()}, h {self.h}, "
+            f"d_model {self.d_model}, d_ff {self.d_ff}{self._experts()}, h {self.h}{shared}, "
             f"d_k {self.d_k}, d_v {self.d_v}{score}, {self.norm}-norm{self._blocks()}, "
             f"{'no' if self.positions == 'none' else self.positions} positions, "
             f"dropout {self.p_drop}"
@@ -221,7 +242,7 @@ class TransformerConfig(ModelConfig):
             else f"{self.n_encoder_layers}+{self.n_decoder_layers}",
             "d_model": f"{self.d_model:,}",
             "d_ff": f"{self.d_ff:,}" + (f"×{self.experts}" if self.experts else ""),
-            "h": str(self.h),
+            "h": str(self.h) if self.kv_heads == self.h else f"{self.h}/{self.kv_heads}",
             "d_k": str(self.d_k),
             "d_v": str(self.d_v),
             "P_drop": str(self.p_drop),
