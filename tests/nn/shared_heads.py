@@ -58,5 +58,5 @@ def written_out(attention: MultiHeadAttention) -> MultiHeadAttention:
 
 def folded(gradient: torch.Tensor, *, kv_heads: int, h: int) -> torch.Tensor:
     """Add up the gradients of repeated rows, [h·d, …]."""
-    by_head = gradient.unflatten(0, (kv_heads, h // kv_heads, -1))
+    by_head = gradient.view(kv_heads, h // kv_heads, -1, *gradient.shape[1:])
     return by_head.sum(dim=1).flatten(0, 1)

@@ -25,6 +25,7 @@ from transduce.models.transformer.model import Transformer
 from transduce.models.transformer.settings import TransformerConfig
 from transduce.nn.feed_forward import FeedForward
 from transduce.nn.mixers.attention import MultiHeadAttention
+from transduce.nn.mixers.heads import HeadProjections
 from transduce.text.special_ids import BOS_ID, EOS_ID, UNK_ID
 from transduce.text.tokenizer import Tokenizer
 
@@ -215,7 +216,7 @@ def _fill(spec: Any, model: Transformer) -> None:
         _fill_norm(theirs.ffn.layer_norm, decoding.add_norm_3.norm)
 
 
-def _fill_self_attention(theirs: Any, attention: MultiHeadAttention) -> None:
+def _fill_self_attention(theirs: Any, attention: HeadProjections) -> None:
     """Queries, keys and values are one matrix."""
     _fill_linear(theirs.linear[0], attention.w_q, attention.w_k, attention.w_v, heads=attention)
     _fill_linear(theirs.linear[1], attention.w_o)
@@ -234,7 +235,7 @@ def _fill_feed_forward(theirs: Any, feed_forward: nn.Module) -> None:
     _fill_linear(theirs.linear_1, feed_forward.w_2)
 
 
-def _fill_linear(theirs: Any, *ours: nn.Linear, heads: MultiHeadAttention | None = None) -> None:
+def _fill_linear(theirs: Any, *ours: nn.Linear, heads: HeadProjections | None = None) -> None:
     """Set a matrix from several of ours; those of keys and values with all heads of an attention.
 
     Rows are repeated for every number of shared heads, so that one form serves all of them.

@@ -19,7 +19,7 @@ SHARED = (
 
 def repeat_rows(tensor: Tensor, *, kv_heads: int, h: int) -> Tensor:
     """Repeat the rows of each head in a projection of keys or values, [kv_heads·d, …]."""
-    by_head = tensor.unflatten(0, (kv_heads, -1))
+    by_head = tensor.reshape(kv_heads, -1, *tensor.shape[1:])
     return by_head.repeat_interleave(h // kv_heads, dim=0).flatten(0, 1)
 
 

@@ -463,9 +463,8 @@ def _gradient_of_keys(
             allowed = _allowed(i[None, :], j[:, None], first[None, :], end[None, :], causal, window)
             scores = tl.dot(k, tl.trans(q), input_precision="ieee") * (scale * 1.4426950408889634)
             if table_pointer is not None:
-                table_rows = (
-                    table_pointer + head.to(tl.int64) * table_head + i[None, :] * table_query
-                )
+                by_head = tl.cast(head, tl.int64) * table_head
+                table_rows = table_pointer + by_head + i[None, :] * table_query
                 column = _column(i[None, :], j[:, None], max_distance)
                 scores += _added(table_rows + column * table_step, allowed)
             weights = tl.where(allowed, tl.exp2(scores - log_sum[None, :]), 0.0)

@@ -1,7 +1,7 @@
 """Attention (§3.2): eq. 1, step by step and as a fused kernel, and the multi-head form."""
 
 import math
-from typing import Protocol
+from typing import Protocol, TypedDict, Unpack
 
 import torch
 import torch.nn.functional as F
@@ -205,6 +205,19 @@ class AttentionRecorder:
         return context
 
 
+class AttentionOptions(TypedDict, total=False):
+    """How a `MultiHeadAttention` differs from the paper's, beside its sizes."""
+
+    kv_heads: int | None
+    bias: bool
+    p_drop: float
+    score: AttentionScore
+    term: RelativePositions | None
+    window: int | None
+    rotation: Rotation | None
+    qk_norm: bool
+
+
 class MultiHeadAttention(HeadProjections):
     """§3.2.2: h attentions side by side, each over its own projections to d_k, d_k and d_v.
 
@@ -215,36 +228,24 @@ class MultiHeadAttention(HeadProjections):
     v_score: nn.Parameter | None
 
     def __init__(
-        self,
-        d_model: int,
-        h: int,
-        *,
-        d_k: int,
-        d_v: int,
-        kv_heads: int | None = None,
-        bias: bool = False,
-        p_drop: float = 0.0,
-        score: AttentionScore = "scaled",
-        term: RelativePositions | None = None,
-        window: int | None = None,
-        rotation: Rotation | None = None,
-        qk_norm: bool = False,
+        self, d_model: int, h: int, *, d_k: int, d_v: int, **options: Unpack[AttentionOptions]
     ) -> None:
+        score, window = options.get("score", "scaled"), options.get("window")
         assert window is None or window > 0, f"a window of {window} hides all keys"
         super().__init__(
             d_model,
             h,
             d_k=d_k,
             d_v=d_v,
-            kv_heads=kv_heads,
-            bias=bias,
+            kv_heads=options.get("kv_heads"),
+            bias=options.get("bias", False),
             score=score,
-            rotation=rotation,
-            qk_norm=qk_norm,
+            rotation=options.get("rotation"),
+            qk_norm=options.get("qk_norm", False),
         )
-        self.p_drop = p_drop
+        self.p_drop = options.get("p_drop", 0.0)
         self.v_score = nn.Parameter(torch.empty(h, d_k)) if score == "additive" else None
-        self.term, self.window = term, window
+        self.term, self.window = options.get("term"), window
 
     @property
     def knows_distances(self) -> bool:
@@ -281,11 +282,16 @@ class MultiHeadAttention(HeadProjections):
         assert not self.knows_distances, "positions of two sequences have no distance"
         return super().keys_values(memory)
 
+    def source(self, memory: Tensor, allowed: Allowed = None) -> tuple[Tensor, Tensor]:
+        """Project what a search attends to in each of its steps; `allowed` says what is real."""
+        del allowed  # each step gets it
+        return self.keys_values(memory)
+
     def attend(
         self,
         q: Tensor,  # [B, h, T, d_k]
-        k: Tensor,  # [B, h, S, d_k]
-        v: Tensor,  # [B, h, S, d_v]
+        k: Tensor,
+        v: Tensor,
         *,
         allowed: Allowed = None,
         causal: bool = False,
