@@ -68,7 +68,7 @@ def mixed_configs(draw: st.DrawFn, /, **fixed: Any) -> TransformerConfig:
     encoder = st.sampled_from(ENCODER_MIXERS)
     decoder = st.sampled_from(DECODER_MIXERS)
     h = draw(st.sampled_from([1, 2, 4]))
-    mixed = {
+    mixed: dict[str, Any] = {
         "n_encoder_layers": 2,
         "n_decoder_layers": 2,
         "encoder_mixers": tuple(draw(st.lists(encoder, min_size=1, max_size=2))),

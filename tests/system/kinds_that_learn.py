@@ -68,6 +68,11 @@ SETTINGS: dict[str, list[str]] = {
         "model.encoder_mixers=[mamba, attention]",
         "model.decoder_mixers=[s4, performer]",
     ],
+    "transformer, muon": [*_TRANSFORMER, "training.optimiser=muon"],
+    "transformer, schedule-free": [
+        *(one for one in _TRANSFORMER if "schedule" not in one),
+        "training.optimiser=schedule_free",
+    ],
     "conv_s2s": [
         "model.d_model=64",
         "model.layers=2x64k3",

@@ -125,7 +125,8 @@ class S4(nn.Module):
         if self.back is not None:  # the conjugate reads from the end to the beginning
             filtered = filtered + torch.fft.rfft(self.back.kernel(length), n=size).conj()
         y = torch.fft.irfft(torch.fft.rfft(x.mT, n=size) * filtered, n=size)
-        return y[..., :length].mT
+        cut: Tensor = y[..., :length].mT
+        return cut
 
     def _output(self, y: Tensor) -> Tensor:
         gated: Tensor = F.glu(self.w_o(F.gelu(y)), dim=-1)
