@@ -14,6 +14,7 @@ from tests.drawing import seeds
 from tests.nn.distances import random_states
 from transduce.nn.initialise import initialise
 from transduce.nn.mixers.state_spaces import mamba as mamba_module
+from transduce.nn.mixers.state_spaces import scan as scan_module
 from transduce.nn.mixers.state_spaces.mamba import Mamba, SelectiveScan, selective_scan
 from transduce.nn.mixers.state_spaces.s4 import S4, DiagonalStateSpace
 from transduce.nn.mixers.state_spaces.scan import scan
@@ -30,9 +31,14 @@ def same_gradients(found: Tensor, expected: Tensor, leaves: list[Tensor]) -> Non
     assert_close(mine, its, rtol=0, atol=1e-10)
 
 
-@given(length=st.integers(1, 70), begins=st.booleans(), seed=seeds)
+@given(
+    length=st.integers(1, 70),
+    begins=st.booleans(),
+    short=st.sampled_from([0, 10, 64]),
+    seed=seeds,
+)
 def test_a_scan_is_its_recurrence_forward_and_backward(
-    length: int, begins: bool, seed: int
+    length: int, begins: bool, short: int, seed: int
 ) -> None:
     decay = random_states(2, length, 3, 2, seed=seed).sigmoid().requires_grad_()
     inputs = random_states(2, length, 3, 2, seed=seed + 1).requires_grad_()
@@ -42,13 +48,14 @@ def test_a_scan_is_its_recurrence_forward_and_backward(
         state = decay[:, t] * state + inputs[:, t]
         states.append(state)
     leaves = [decay, inputs, *([first] if begins else [])]
-    found = scan(decay, inputs, first if begins else None)
-    same_gradients(found, torch.stack(states, dim=1), leaves)
+    with patch.object(scan_module, "SHORT", short):
+        found = scan(decay, inputs, first if begins else None)
+        same_gradients(found, torch.stack(states, dim=1), leaves)
 
 
 def test_torch_accepts_the_scan_as_an_operator() -> None:
     decay, inputs = (torch.rand(1, 5, 2, dtype=torch.float64, requires_grad=True) for _ in range(2))
-    torch.library.opcheck(torch.ops.transduce.scan.default, (decay, inputs))
+    torch.library.opcheck(torch.ops.transduce.scan.default, (decay, inputs, False))
 
 
 @given(length=st.integers(1, 40), segment=st.sampled_from([1, 7, 64]), seed=seeds)

@@ -1,16 +1,20 @@
 """h_t = a_t · h_(t−1) + b_t for all positions at once, element by element, and its gradient.
 
-The positions are cut into about sqrt(n) chunks. All chunks advance together, as if each began with
+Long sequences are cut into about sqrt(n) chunks. All chunks advance together, as if each began with
 a state of 0; then the states at their ends are joined one after the other. That is 2 · sqrt(n)
 steps of a few operations on large tensors, instead of n on small ones, and O(n) work in all.
 """
 
 import math
+from itertools import pairwise
 from typing import Any
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+SHORT = 64
+"""Sequences up to this length are one chunk: for batches of sentences, few steps are enough."""
 
 
 def scan(decay: Tensor, inputs: Tensor, first: Tensor | None = None) -> Tensor:
@@ -21,54 +25,75 @@ def scan(decay: Tensor, inputs: Tensor, first: Tensor | None = None) -> Tensor:
     if first is not None:
         begun = inputs[:, :1] + decay[:, :1] * first[:, None]
         inputs = torch.cat([begun, inputs[:, 1:]], dim=1)
-    states: Tensor = _scan(decay, inputs)
+    states: Tensor = _scan(decay, inputs, False)
     return states
 
 
 @torch.library.custom_op("transduce::scan", mutates_args=())
-def _scan(decay: Tensor, inputs: Tensor) -> Tensor:
+def _scan(decay: Tensor, inputs: Tensor, reverse: bool) -> Tensor:
+    """Return the states, or with `reverse` those of h_t = a_t · h_(t+1) + b_t."""
     length = inputs.size(1)
-    size = math.isqrt(length - 1) + 1
-    rest = -length % size
-    a, b = (_chunks(x, size, rest) for x in (decay, inputs))  # each [size, B, chunks, …]
-    states, products = torch.empty_like(b), torch.empty_like(a)
-    states[0], products[0] = b[0], a[0]
-    for at in range(1, size):
-        torch.addcmul(b[at], a[at], states[at - 1], out=states[at])
-        torch.mul(a[at], products[at - 1], out=products[at])
-    before = torch.zeros_like(states[0])  # [B, chunks, …], the state before each chunk
-    for chunk in range(1, before.size(1)):
-        last = chunk - 1
-        torch.addcmul(
-            states[-1, :, last], products[-1, :, last], before[:, last], out=before[:, chunk]
-        )
-    states.addcmul_(products, before)
-    return states.permute(1, 2, 0, *range(3, states.dim())).flatten(1, 2)[:, :length].contiguous()
+    size = length if length <= SHORT else math.isqrt(length - 1) + 1
+    a, b = (_chunks(x, size) for x in (decay, inputs))  # each [B, chunks, size, …]
+    states = torch.empty_like(b)
+    products = torch.empty_like(a) if a.size(1) > 1 else None
+    _advance(a, b, states, products, reverse=reverse)
+    if products is not None:
+        states.addcmul_(products, _joined(states, products, reverse=reverse)[:, :, None])
+    return states.flatten(1, 2)[:, :length].contiguous()
 
 
-def _chunks(x: Tensor, size: int, rest: int) -> Tensor:
-    padded = F.pad(x, (*[0, 0] * (x.dim() - 2), 0, rest))
-    chunks = padded.view(x.size(0), -1, size, *x.shape[2:])
-    return chunks.permute(2, 0, 1, *range(3, chunks.dim())).contiguous()
+def _chunks(x: Tensor, size: int) -> Tensor:
+    rest = -x.size(1) % size
+    padded = F.pad(x, (*[0, 0] * (x.dim() - 2), 0, rest)) if rest else x.contiguous()
+    return padded.view(x.size(0), -1, size, *x.shape[2:])
+
+
+def _advance(
+    a: Tensor, b: Tensor, states: Tensor, products: Tensor | None, *, reverse: bool
+) -> None:
+    """Compute the states of every chunk from 0, and the products of its decays up to each."""
+    places = list(range(a.size(2)))[:: -1 if reverse else 1]
+    states[:, :, places[0]] = b[:, :, places[0]]
+    if products is not None:
+        products[:, :, places[0]] = a[:, :, places[0]]
+    for last, at in pairwise(places):
+        torch.addcmul(b[:, :, at], a[:, :, at], states[:, :, last], out=states[:, :, at])
+        if products is not None:
+            torch.mul(a[:, :, at], products[:, :, last], out=products[:, :, at])
+
+
+def _joined(states: Tensor, products: Tensor, *, reverse: bool) -> Tensor:
+    """Return the state before each chunk, [B, chunks, …]."""
+    end = 0 if reverse else -1
+    of_chunks, decays = states[:, :, end], products[:, :, end]
+    before = torch.zeros_like(of_chunks)
+    for last, chunk in pairwise(list(range(before.size(1)))[:: -1 if reverse else 1]):
+        torch.addcmul(of_chunks[:, last], decays[:, last], before[:, last], out=before[:, chunk])
+    return before
 
 
 @_scan.register_fake
-def _(decay: Tensor, inputs: Tensor) -> Tensor:
-    del decay
+def _(decay: Tensor, inputs: Tensor, reverse: bool) -> Tensor:
+    del decay, reverse
     return torch.empty_like(inputs, memory_format=torch.contiguous_format)
 
 
-def _keep(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
-    ctx.save_for_backward(inputs[0], output)
+def _keep(ctx: Any, inputs: tuple[Tensor, Tensor, bool], output: Tensor) -> None:
+    decay, _, ctx.reverse = inputs
+    ctx.save_for_backward(decay, output)
 
 
-def _backward(ctx: Any, d_states: Tensor) -> tuple[Tensor, Tensor]:
+def _backward(ctx: Any, d_states: Tensor) -> tuple[Tensor, Tensor, None]:
     """Carry the gradient from each state to the one before it: the same scan, from the end."""
+    assert not ctx.reverse, "only the gradient is computed from the end"
     decay, states = ctx.saved_tensors
     later = torch.cat([decay[:, 1:], torch.zeros_like(decay[:, :1])], dim=1)
-    d_inputs = _scan(later.flip(1), d_states.flip(1)).flip(1)
-    earlier = torch.cat([torch.zeros_like(states[:, :1]), states[:, :-1]], dim=1)
-    return d_inputs * earlier, d_inputs
+    d_inputs: Tensor = _scan(later, d_states, True)
+    d_decay = torch.empty_like(decay)
+    d_decay[:, 0] = 0
+    torch.mul(d_inputs[:, 1:], states[:, :-1], out=d_decay[:, 1:])
+    return d_decay, d_inputs, None
 
 
 _scan.register_autograd(_backward, setup_context=_keep)
