@@ -62,11 +62,13 @@ SETTINGS: dict[str, list[str]] = {
         *_TRANSFORMER,
         "model.encoder_mixers=mamba",
         "model.decoder_mixers=mamba",
+        "model.d_state=4",
     ],
     "transformer, hybrid": [
         *_TRANSFORMER,
         "model.encoder_mixers=[mamba, attention]",
         "model.decoder_mixers=[s4, performer]",
+        "model.d_state=4",
     ],
     "transformer, muon": [*_TRANSFORMER, "training.optimiser=muon"],
     "transformer, schedule-free": [

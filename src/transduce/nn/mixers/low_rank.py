@@ -61,10 +61,8 @@ class LowRankAttention(MultiHeadAttention):
         """Let each position of x attend to sums over memory; there are no weights to record."""
         assert not causal, "sums over all positions cannot be causal"
         del attend
-        q = self.queries(x)
-        k, v = super().keys_values(memory) if memory is not x else self.project(x)[1:]
-        if memory is x:
-            q, k = self.rotated(q, k)
+        q, k, v = self.project(x) if memory is x else (self.queries(x), *self.keys_values(memory))
+        q, k = self.rotated(q, k)  # in self-attention alone
         return self.attend(q, *self._compressed(k, v, allowed))
 
     def source(self, memory: Tensor, allowed: Allowed = None) -> tuple[Tensor, Tensor]:
