@@ -8,6 +8,7 @@ from torch import Tensor
 
 from transduce.config.schema import Config
 from transduce.models.build import build_model
+from transduce.models.transformer.mixer_rules import DECODER_MIXERS, ENCODER_MIXERS
 from transduce.models.transformer.model import Transformer
 from transduce.models.transformer.settings import TransformerConfig
 from transduce.text.special_ids import PAD_ID
@@ -42,7 +43,10 @@ def varied_configs(draw: st.DrawFn, /, **fixed: Any) -> TransformerConfig:
     """Draw settings that the paper does not have: other positions, norms, scores, experts."""
     experts = fixed.get("experts", draw(st.integers(0, 4)))
     ungated = ["relu", "swish", "relu2"]
+    h = fixed.get("h", draw(st.sampled_from([1, 2, 4])))
     varied = {
+        "h": h,
+        "kv_heads": draw(st.sampled_from([n for n in (1, 2, 4) if h % n == 0])),
         "activation": draw(st.sampled_from(ungated if experts else [*ungated, "swiglu", "geglu"])),
         "norm_kind": draw(st.sampled_from(["layer", "rms"])),
         "qk_norm": draw(st.booleans()),
@@ -56,6 +60,34 @@ def varied_configs(draw: st.DrawFn, /, **fixed: Any) -> TransformerConfig:
         "expert_capacity": draw(st.sampled_from([0.5, 1.0, 2.0])),
     }
     return draw(model_configs(**(varied | fixed)))
+
+
+@st.composite
+def mixed_configs(draw: st.DrawFn, /, **fixed: Any) -> TransformerConfig:
+    """Draw settings whose layers have any mixers, in any order, and heads that share keys."""
+    encoder = st.sampled_from(ENCODER_MIXERS)
+    decoder = st.sampled_from(DECODER_MIXERS)
+    h = draw(st.sampled_from([1, 2, 4]))
+    mixed: dict[str, Any] = {
+        "n_encoder_layers": 2,
+        "n_decoder_layers": 2,
+        "encoder_mixers": tuple(draw(st.lists(encoder, min_size=1, max_size=2))),
+        "decoder_mixers": tuple(draw(st.lists(decoder, min_size=1, max_size=2))),
+        "cross_mixer": draw(st.sampled_from(["attention", "linformer"])),
+        "window": draw(st.integers(2, 6)),
+        "global_tokens": draw(st.integers(1, 4)),
+        "low_rank": draw(st.integers(1, 6)),
+        "random_features": draw(st.integers(4, 20)),
+        "d_state": 2 * draw(st.integers(1, 4)),
+        "h": h,
+        "kv_heads": draw(st.sampled_from([n for n in (1, 2, 4) if h % n == 0])),
+        "d_k": 2 * draw(st.integers(1, 3)),
+        "qk_norm": draw(st.booleans()),
+    }
+    used = {*mixed["encoder_mixers"], *mixed["decoder_mixers"]}
+    by_distance = [] if used & {"performer", "linformer"} else ["relative", "t5", "alibi"]
+    positions = st.sampled_from(["sinusoidal", "learned", "rotary", *by_distance])
+    return draw(model_configs(**(mixed | {"positions": draw(positions)} | fixed)))
 
 
 @st.composite

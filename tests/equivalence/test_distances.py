@@ -25,8 +25,8 @@ MAX_STEPS = 9
 def transformer_with(encoder: Kind, decoder: Kind, *, seed: int) -> Transformer:
     """Assemble a small model from attentions of these kinds."""
     parts = Parts(
-        encoder_attention=lambda: encoder.make_attention(D_MODEL, H, d_k=D_K, d_v=D_V),
-        decoder_attention=lambda: decoder.make_attention(D_MODEL, H, d_k=D_K, d_v=D_V),
+        encoder_mixer=lambda _: encoder.make_attention(D_MODEL, H, d_k=D_K, d_v=D_V),
+        decoder_mixer=lambda _: decoder.make_attention(D_MODEL, H, d_k=D_K, d_v=D_V),
         cross_attention=lambda: MultiHeadAttention(D_MODEL, H, d_k=D_K, d_v=D_V),
         feed_forward=lambda: FeedForward(D_MODEL, 5),
         add_norm=lambda: PreNorm(D_MODEL, p_drop=0.0),

@@ -100,6 +100,7 @@ def norm_pairs(theirs: nn.LayerNorm, ours: nn.LayerNorm) -> Pairs:
 
 
 def layer_pairs(theirs: Any, ours: EncoderLayer | DecoderLayer) -> Pairs:
+    assert isinstance(ours.self_attention, MultiHeadAttention)
     pairs = attention_pairs(theirs.self_attn, ours.self_attention)
     assert isinstance(ours.feed_forward, FeedForward)
     pairs += feed_forward_pairs(theirs, ours.feed_forward)

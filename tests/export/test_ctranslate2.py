@@ -47,6 +47,7 @@ SHAPES: dict[str, dict[str, Any]] = {
         "output_bias": True,
         "activation": "swish",
         "norm_epsilon": 1e-3,
+        "kv_heads": 2,
     },
 }
 

@@ -29,20 +29,23 @@ SHAPES: dict[str, dict[str, Any]] = {
 }
 
 
-@pytest.fixture(scope="module", params=SHAPES)
-def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A model folder with random weights that are nowhere 0 or 1."""
+def model_folder(folder: Path, shape: dict[str, Any]) -> Path:
+    """Save a model with random weights that are nowhere 0 or 1."""
     tokenizer = learnt_tokenizer()
     sizes = {"vocab_size": len(tokenizer), "d_model": 16, "d_ff": 48, "h": 2, "max_positions": 90}
-    config = Config.from_tree({"model": sizes | SHAPES[request.param]})
+    config = Config.from_tree({"model": sizes | shape})
     built = build_model(config.model, seed=5)
     torch.manual_seed(0)
     with torch.no_grad():
         for weight in built.parameters():
             weight.add_(torch.randn_like(weight) * 0.2)
-    folder = tmp_path_factory.mktemp("model") / "one"
     save_model(folder, LoadedModel(built, config, tokenizer))
     return folder
+
+
+@pytest.fixture(scope="module", params=SHAPES)
+def model(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return model_folder(tmp_path_factory.mktemp("model") / "one", SHAPES[request.param])
 
 
 @pytest.fixture(scope="module")
@@ -65,6 +68,14 @@ def test_logits_are_the_same(model: Path, theirs: Any) -> None:
     with torch.inference_mode():
         expected = theirs(input_ids=src, decoder_input_ids=tgt_in).logits
         torch.testing.assert_close(loaded.model(src, tgt_in), expected, atol=1e-4, rtol=0)
+
+
+def test_shared_heads_are_written_out(tmp_path: Path) -> None:
+    shape = {"n_layers": 1, "h": 4, "kv_heads": 2, "attention_bias": True}
+    folder = model_folder(tmp_path / "model", shape)
+    export_huggingface(folder, tmp_path / "out")
+    theirs = transformers.AutoModelForSeq2SeqLM.from_pretrained(tmp_path / "out").eval()
+    test_logits_are_the_same(folder, theirs)
 
 
 def test_the_tokenizer_gives_the_same_ids_and_texts(model: Path, exported: Path) -> None:

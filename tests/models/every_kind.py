@@ -3,7 +3,7 @@
 from hypothesis import strategies as st
 from hypothesis.strategies import SearchStrategy
 
-from tests.drawing import VOCAB_SIZE, model_configs, seeds, varied_configs
+from tests.drawing import VOCAB_SIZE, mixed_configs, model_configs, seeds, varied_configs
 from transduce.config.schema import ModelConfig
 from transduce.models.base import Seq2Seq
 from transduce.models.build import build_model
@@ -94,7 +94,7 @@ def rnn_configs(draw: st.DrawFn) -> RNNConfig:
 
 DRAWN: dict[str, SearchStrategy[ModelConfig]] = {
     # Layer norm over two numbers leaves only signs, which may stay equal.
-    "transformer": model_configs(d_model=8) | varied_configs(d_model=8),
+    "transformer": model_configs(d_model=8) | varied_configs(d_model=8) | mixed_configs(d_model=8),
     "rnn": rnn_configs(),
     "conv_s2s": conv_s2s_configs(),
     "bytenet": bytenet_configs(),

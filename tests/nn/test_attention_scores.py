@@ -15,10 +15,10 @@ from transduce.models.transformer.settings import TransformerConfig
 from transduce.nn.initialise import initialise
 from transduce.nn.mixers.attention import (
     AttentionRecorder,
-    AttentionScore,
     MultiHeadAttention,
     attend_fused,
 )
+from transduce.nn.mixers.heads import AttentionScore
 
 SCORES: list[AttentionScore] = ["scaled", "unscaled", "additive"]
 

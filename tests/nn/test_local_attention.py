@@ -7,6 +7,7 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from torch import Tensor
+from torch.autograd.graph import saved_tensors_hooks
 from torch.testing import assert_close
 
 from tests.drawing import seeds
@@ -15,9 +16,9 @@ from transduce.analysis.complexity.counting import count_operations
 from transduce.analysis.complexity.layers import LAYERS, LayerShape
 from transduce.nn.initialise import initialise
 from transduce.nn.mixers import local_attention
-from transduce.nn.mixers.attention import MultiHeadAttention, attend_fused, attend_reference
-from transduce.nn.mixers.local_attention import attend_local
-from transduce.nn.mixers.positions import DistancePenalty
+from transduce.nn.mixers.attention import MultiHeadAttention, attend_reference
+from transduce.nn.mixers.local_attention import WindowAttention, attend_local
+from transduce.nn.mixers.positions import DistancePenalty, RelativeKeys, ScoreTerm
 
 windows = st.integers(1, 12)
 min_blocks = st.sampled_from([1, 3, 32])
@@ -48,12 +49,23 @@ def test_it_equals_attention_with_a_window_forward_and_backward(
     )
 
 
+@pytest.mark.parametrize("by_query", [False, True])
 @given(heads(), windows, st.booleans(), min_blocks, st.integers(0, 5))
-def test_a_distance_penalty_is_added(
-    qkv: tuple[Tensor, Tensor, Tensor], window: int, causal: bool, min_block: int, max_distance: int
+def test_a_score_term_is_added(
+    by_query: bool,
+    qkv: tuple[Tensor, Tensor, Tensor],
+    window: int,
+    causal: bool,
+    min_block: int,
+    max_distance: int,
 ) -> None:
     q = qkv[0]
-    term = DistancePenalty(q.size(1), max_distance).double()(q)
+    if by_query:
+        keys = RelativeKeys(q.size(3), max_distance).double()
+        initialise(keys)
+        term: ScoreTerm = keys(q)
+    else:
+        term = DistancePenalty(q.size(1), max_distance).double()(q)
     with patch.object(local_attention, "MIN_BLOCK", min_block):
         local = attend_local(*qkv, window=window, causal=causal, term=term)
     masked, _ = attend_reference(*qkv, window=window, causal=causal, term=term)
@@ -88,17 +100,29 @@ def test_packed_sentences_do_not_see_each_other(
     assert_close(local, masked)
 
 
-def test_it_serves_multi_head_attention() -> None:
-    attention = MultiHeadAttention(8, 2, d_k=4, d_v=4, window=5)
+def test_window_attention_is_multi_head_attention_with_a_window() -> None:
+    attention = WindowAttention(8, 4, d_k=4, d_v=4, kv_heads=2, window=5)
+    plain = MultiHeadAttention(8, 4, d_k=4, d_v=4, kv_heads=2, window=5).double()
     initialise(attention)
-    x = random_states(2, 50, 8, seed=0)
-    attention.double()
-    assert_close(
-        attention(x, x, attend=attend_local),
-        attention(x, x, attend=attend_fused),
-        rtol=0,
-        atol=1e-12,
-    )
+    plain.load_state_dict(attention.double().state_dict())
+    for length in (9, 150):  # as a masked matrix, and in blocks
+        x = random_states(2, length, 8, seed=0)
+        for causal in (False, True):
+            found, expected = attention(x, x, causal=causal), plain(x, x, causal=causal)
+            assert_close(found, expected, rtol=0, atol=1e-12)
+
+
+def test_window_attention_holds_no_full_matrix_of_a_long_sequence() -> None:
+    attention, x = WindowAttention(8, 1, d_k=8, d_v=8, window=33), torch.zeros(1, 2048, 8)
+    sizes: list[int] = []
+
+    def keep(tensor: Tensor) -> Tensor:
+        sizes.append(tensor.numel())
+        return tensor
+
+    with saved_tensors_hooks(keep, lambda tensor: tensor):
+        attention(x.requires_grad_(), x)
+    assert max(sizes) <= 2048 * 3 * 32
 
 
 def test_its_operations_are_linear_in_length_and_those_of_a_mask_are_not() -> None:

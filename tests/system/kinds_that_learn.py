@@ -28,6 +28,53 @@ SETTINGS: dict[str, list[str]] = {
         "model.qk_norm=true",
         "model.activation=swiglu",
     ],
+    "transformer, shared heads": [*_TRANSFORMER, "model.kv_heads=1"],
+    "transformer, window": [
+        *_TRANSFORMER,
+        "model.encoder_mixers=window",
+        "model.decoder_mixers=window",
+        "model.window=4",
+    ],
+    "transformer, longformer": [
+        *_TRANSFORMER,
+        "model.encoder_mixers=longformer",
+        "model.window=4",
+        "model.global_tokens=1",
+    ],
+    "transformer, linformer": [
+        *_TRANSFORMER,
+        "model.encoder_mixers=linformer",
+        "model.low_rank=16",
+        "model.max_positions=32",
+    ],
+    "transformer, performer": [
+        *_TRANSFORMER,
+        "model.encoder_mixers=performer",
+        "model.decoder_mixers=performer",
+        "model.random_features=64",
+    ],
+    "transformer, s4": [
+        *_TRANSFORMER,
+        "model.encoder_mixers=s4",
+        "model.decoder_mixers=s4",
+    ],
+    "transformer, mamba": [
+        *_TRANSFORMER,
+        "model.encoder_mixers=mamba",
+        "model.decoder_mixers=mamba",
+        "model.d_state=4",
+    ],
+    "transformer, hybrid": [
+        *_TRANSFORMER,
+        "model.encoder_mixers=[mamba, attention]",
+        "model.decoder_mixers=[s4, performer]",
+        "model.d_state=4",
+    ],
+    "transformer, muon": [*_TRANSFORMER, "training.optimiser=muon"],
+    "transformer, schedule-free": [
+        *(one for one in _TRANSFORMER if "schedule" not in one),
+        "training.optimiser=schedule_free",
+    ],
     "conv_s2s": [
         "model.d_model=64",
         "model.layers=2x64k3",

@@ -96,6 +96,9 @@ def _operations(model: Seq2Seq, ids: Tensor) -> dict[str, int]:
     uncounted = {
         torch.ops.aten.mkldnn_rnn_layer: _recurrent_operations,
         torch.ops.transduce.expert_linear: _expert_operations,
+        torch.ops.transduce.scan: _scan_operations,
+        torch.ops.aten._fft_r2c: _fourier_operations,
+        torch.ops.aten._fft_c2r: _fourier_operations,
     }
     counting = FlopCounterMode(display=False, custom_mapping=uncounted)
     # In training, experts also compute slots that no token has.
@@ -116,6 +119,20 @@ def _recurrent_operations(
 def _expert_operations(rows: list[int], matrices: list[int], *_: object, **__: object) -> int:
     """Count the products of tokens with the matrices of their experts, one matrix a row."""
     return 2 * rows[0] * matrices[1] * matrices[2]
+
+
+def _scan_operations(decay: list[int], *_: object, **__: object) -> int:
+    """Count a product and a sum for each number of each state."""
+    return 2 * math.prod(decay)
+
+
+def _fourier_operations(
+    x: list[int], *_: object, out_shape: list[int] | None = None, **__: object
+) -> int:
+    """Count 5/2 · n · log2(n) for a real transform of n numbers, along the last dimension."""
+    assert out_shape is not None, "torch gives the shape of the result"
+    n = max(x[-1], out_shape[-1])
+    return round(2.5 * math.prod(x[:-1]) * n * math.log2(max(n, 2)))
 
 
 def _parts(model: Seq2Seq, operations: dict[str, float]) -> Iterator[Part]:

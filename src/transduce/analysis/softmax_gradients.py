@@ -15,7 +15,8 @@ from torch import Tensor
 
 from transduce.analysis.curves import set_title, style_panel
 from transduce.analysis.pictures import check_picture, save_picture
-from transduce.nn.mixers.attention import AttentionScore, additive_scores
+from transduce.nn.mixers.attention import additive_scores
+from transduce.nn.mixers.heads import AttentionScore
 
 SCORES: tuple[AttentionScore, ...] = ("scaled", "unscaled", "additive")
 LABELS = {

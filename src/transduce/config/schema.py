@@ -29,6 +29,7 @@ from transduce.config.rules import broken_rule
 from transduce.config.section import Count as Count  # the names of types are this module's too
 from transduce.config.section import Files, Numbers
 from transduce.config.section import LargeCount as LargeCount
+from transduce.config.section import Names as Names
 from transduce.config.section import Positive as Positive
 from transduce.config.section import Probability as Probability
 from transduce.config.section import Section as Section
@@ -215,6 +216,13 @@ class DataConfig(Section):
         return target if self.shared_vocabulary else f"{self.subwords} → {target}"
 
 
+Schedule = Literal["paper", "linear", "constant"]
+
+
+def _schedule(section: dict[str, Any]) -> Schedule:
+    return "constant" if section.get("optimiser") == "schedule_free" else "paper"
+
+
 class TrainingConfig(Section):
     """The training of §5: batches, optimiser, schedule, regularisation, and when to stop."""
 
@@ -224,10 +232,15 @@ class TrainingConfig(Section):
     accumulate: Count = Field(
         default=1, description="batches per step, each of batch_tokens / accumulate tokens"
     )
-    schedule: Literal["paper", "linear"] = Field(
-        default="paper",
-        description="learning rate after warm-up: paper, as step^-0.5 (§5.3); linear, down to 0 at "
-        "the end of the budget, is a deviation",
+    optimiser: Literal["adam", "muon", "schedule_free"] = Field(
+        default="adam",
+        description="adam (§5.3); deviations: muon, orthogonal updates of matrices (Jordan et al. "
+        "2024); schedule_free, Adam that scores an average of its weights (Defazio et al. 2024)",
+    )
+    schedule: Schedule = Field(
+        default_factory=_schedule,
+        description="learning rate after warm-up: paper, as step^-0.5 (§5.3); deviations: linear, "
+        "down to 0 at the end of the budget; constant, which schedule_free needs",
     )
     warmup_steps: LargeCount = Field(
         default=4000, description="steps over which the learning rate rises (§5.3)"
@@ -250,6 +263,15 @@ class TrainingConfig(Section):
         default=None,
         description="stop after this many scores in a row without improvement (run.choose_by)",
     )
+
+    @model_validator(mode="after")
+    def _free_of_schedules(self) -> Self:
+        if self.optimiser == "schedule_free" and self.schedule != "constant":
+            raise ValueError(
+                f"training.schedule={self.schedule} lowers the rate, but the average that "
+                "training.optimiser=schedule_free keeps takes its place; leave it out"
+            )
+        return self
 
 
 class RunConfig(Section):
@@ -329,6 +351,15 @@ class Config(Section):
         if not isinstance(kind, str):
             raise ValueError(f"model.kind={kind!r}: must be the name of a kind of model")
         return find_kind(kind).config.model_validate(section)
+
+    @model_validator(mode="after")
+    def _one_average_is_kept(self) -> Self:
+        if self.training.optimiser == "schedule_free" and self.run.ema_decay > 0:
+            raise ValueError(
+                f"run.ema_decay={self.run.ema_decay} averages the weights, which "
+                "training.optimiser=schedule_free does itself; set it to 0"
+            )
+        return self
 
     @model_validator(mode="after")
     def _sides_have_vocabularies_of_their_own(self) -> Self:

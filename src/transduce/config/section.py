@@ -34,3 +34,6 @@ def _as_tuple(value: Any) -> Any:
 
 Files = Annotated[tuple[str, ...], BeforeValidator(_as_tuple)]
 Numbers = Annotated[tuple[float, ...], BeforeValidator(_as_tuple)]
+Names = Annotated[
+    tuple[str, ...], BeforeValidator(_as_tuple), Field(min_length=1, max_length=1_000)
+]

@@ -34,6 +34,9 @@ def foreign_setting(config: ModelConfig, engine: str) -> str | None:
     if config.attention_score != "scaled":
         score = config.attention_score
         return f"model.attention_score={score}, but {engine} has only scaled dot products"
+    mixers = {*config.encoder_mixers, *config.decoder_mixers, config.cross_mixer} - {"attention"}
+    if mixers:
+        return f"a mixer is {min(mixers)}, but {engine} has only attention to all positions"
     if config.positions not in ("sinusoidal", "learned"):
         return (
             f"model.positions={config.positions}, but the export to {engine} has only positions "

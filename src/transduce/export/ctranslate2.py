@@ -16,6 +16,7 @@ from transduce.config.schema import ModelConfig
 from transduce.errors import InputError, how_to_install
 from transduce.export.abilities import foreign_setting, is_exportable
 from transduce.export.folder import new_folder
+from transduce.export.shared_heads import repeat_rows
 from transduce.files.atomic import sync
 from transduce.files.errors import reporting_write_errors
 from transduce.files.regular import MIB, read_json
@@ -24,6 +25,7 @@ from transduce.models.transformer.model import Transformer
 from transduce.models.transformer.settings import TransformerConfig
 from transduce.nn.feed_forward import FeedForward
 from transduce.nn.mixers.attention import MultiHeadAttention
+from transduce.nn.mixers.heads import HeadProjections
 from transduce.text.special_ids import BOS_ID, EOS_ID, UNK_ID
 from transduce.text.tokenizer import Tokenizer
 
@@ -216,16 +218,16 @@ def _fill(spec: Any, model: Transformer) -> None:
         _fill_norm(theirs.ffn.layer_norm, decoding.add_norm_3.norm)
 
 
-def _fill_self_attention(theirs: Any, attention: MultiHeadAttention) -> None:
+def _fill_self_attention(theirs: Any, attention: HeadProjections) -> None:
     """Queries, keys and values are one matrix."""
-    _fill_linear(theirs.linear[0], attention.w_q, attention.w_k, attention.w_v)
+    _fill_linear(theirs.linear[0], attention.w_q, attention.w_k, attention.w_v, heads=attention)
     _fill_linear(theirs.linear[1], attention.w_o)
 
 
 def _fill_cross_attention(theirs: Any, attention: MultiHeadAttention) -> None:
     """Keys and values, which are computed once a sentence, are one matrix."""
     _fill_linear(theirs.linear[0], attention.w_q)
-    _fill_linear(theirs.linear[1], attention.w_k, attention.w_v)
+    _fill_linear(theirs.linear[1], attention.w_k, attention.w_v, heads=attention)
     _fill_linear(theirs.linear[2], attention.w_o)
 
 
@@ -235,10 +237,20 @@ def _fill_feed_forward(theirs: Any, feed_forward: nn.Module) -> None:
     _fill_linear(theirs.linear_1, feed_forward.w_2)
 
 
-def _fill_linear(theirs: Any, *ours: nn.Linear) -> None:
-    theirs.weight = _concatenated([linear.weight for linear in ours])
+def _fill_linear(theirs: Any, *ours: nn.Linear, heads: HeadProjections | None = None) -> None:
+    """Set a matrix from several of ours; those of keys and values with all heads of an attention.
+
+    Rows are repeated for every number of shared heads, so that one form serves all of them.
+    """
+
+    def written_out(linear: nn.Linear, tensor: Tensor) -> Tensor:
+        if heads is None or linear is heads.w_q or heads.kv_heads == heads.h:
+            return tensor
+        return repeat_rows(tensor, kv_heads=heads.kv_heads, h=heads.h)
+
+    theirs.weight = _concatenated([written_out(linear, linear.weight) for linear in ours])
     if ours[0].bias is not None:
-        theirs.bias = _concatenated([linear.bias for linear in ours])
+        theirs.bias = _concatenated([written_out(linear, linear.bias) for linear in ours])
 
 
 def _fill_norm(theirs: Any, norm: nn.Module) -> None:

@@ -15,6 +15,7 @@ from transduce.export.folder import new_folder
 from transduce.export.marian_vocabulary import MarianVocabulary
 from transduce.export.marian_weights import Depths, to_marian
 from transduce.export.sentencepiece import ENTRIES, MAX_BYTES, SOURCE, TARGET
+from transduce.export.shared_heads import with_repeated_heads
 from transduce.files.atomic import sync
 from transduce.files.checksums import check_files
 from transduce.files.errors import reporting_read_errors
@@ -43,7 +44,9 @@ def export_huggingface(model: Path, out: Path) -> None:
     if reason is not None:
         raise InputError(f"cannot export {model} as a Marian model: {reason}")
     assert isinstance(config, TransformerConfig), config
-    weights = loaded.model.state_dict()
+    weights = dict(
+        with_repeated_heads(loaded.model.state_dict(), kv_heads=config.kv_heads, h=config.h)
+    )
     with new_folder(out) as folder:
         if (model / MARIAN_FILES).is_dir():
             copy_marian_files(model / MARIAN_FILES, folder, config).to_theirs(weights)

@@ -36,7 +36,7 @@ from transduce.training.run.events import (
 from transduce.training.run.scores import Scores
 from transduce.training.score_schedule import ScoreSchedule
 from transduce.training.step.machine import Machine
-from transduce.training.step.optimiser import moments, overwrite
+from transduce.training.step.optimiser import overwrite
 from transduce.training.step.schedule import learning_rate, share_spent
 from transduce.training.step.train_step import StepResult, TrainStep
 
@@ -281,12 +281,13 @@ class TrainingSession:
         ):
             return True
         guard = tuple(self.train_step.guard.state())
-        self._saved = setup.checkpoints.save(
-            replace(self.progress, guard=guard, max_tokens=self.train_step.max_tokens),
-            weights=model.state_dict(),
-            moments=moments(model, self.train_step.optimiser),
-            moving_average=self._moving_average.weights if self._moving_average else None,
-        )
+        with self.train_step.optimiser.evaluating():
+            self._saved = setup.checkpoints.save(
+                replace(self.progress, guard=guard, max_tokens=self.train_step.max_tokens),
+                weights=model.state_dict(),
+                moments=self.train_step.optimiser.tensors(),
+                moving_average=self._moving_average.weights if self._moving_average else None,
+            )
         setup.checkpoints.prune()
         setup.tell(Saved(self.progress.step, str(self._saved.folder)))
         self._saved_at = time.monotonic()
@@ -320,6 +321,10 @@ class TrainingSession:
 
     def score(self) -> None:
         """Score the development set, and add the scores to the checkpoint of this step."""
+        with self.train_step.optimiser.evaluating():
+            self._score()
+
+    def _score(self) -> None:
         setup, began = self._setup, time.monotonic()
         criterion = setup.checkpoints.criterion
         with setup.status("scoring"):
@@ -367,8 +372,7 @@ class TrainingSession:
 
     def _restore_tensors(self) -> None:
         """Overwrite weights, moments and averages with those of the newest checkpoint."""
-        model, optimiser = self._setup.model, self.train_step.optimiser
-        held = [model.state_dict(), moments(model, optimiser)]
+        held = [self._setup.model.state_dict(), self.train_step.optimiser.tensors()]
         if self._moving_average:
             held.append(dict(self._moving_average.weights))
         if self._saved is not None:
@@ -380,6 +384,7 @@ class TrainingSession:
         self._has_new_weights = False
         everything = [tensor for group in held for tensor in group.values()]
         self._setup.processes.copy_from_first(everything)
+        self.train_step.optimiser.weights_restored()
         guard = self._saved.progress.guard if self._saved else None
         self.train_step.guard.restore(self._setup.processes.broadcast(guard))
 

@@ -1,25 +1,31 @@
 """A Transformer from its settings: which attention, norm and network each of its layers has."""
 
 from functools import partial
+from typing import Unpack
 
 from torch import nn
 
-from transduce.models.transformer.model import Parts, Transformer
+from transduce.models.transformer.model import Mixer, Parts, Transformer
 from transduce.models.transformer.settings import TransformerConfig
 from transduce.nn.add_norm import PostNorm, PreNorm, make_norm
 from transduce.nn.embedding import Embedding, SourceEmbedding
 from transduce.nn.feed_forward import ACTIVATIONS, make_feed_forward
-from transduce.nn.mixers.attention import MultiHeadAttention
+from transduce.nn.mixers.attention import AttentionOptions, MultiHeadAttention
+from transduce.nn.mixers.global_attention import GlobalAttention
+from transduce.nn.mixers.local_attention import WindowAttention
+from transduce.nn.mixers.low_rank import LowRankAttention
 from transduce.nn.mixers.positions import (
     BucketedScores,
     DistancePenalty,
     LearnedPositions,
     NoPositions,
     RelativeKeys,
-    RelativePositions,
     Rotation,
     SinusoidalPositions,
 )
+from transduce.nn.mixers.random_features import RandomFeatureAttention
+from transduce.nn.mixers.state_spaces.mamba import Mamba
+from transduce.nn.mixers.state_spaces.s4 import S4
 from transduce.nn.mixture import MixtureOfExperts
 from transduce.text.special_ids import PAD_ID
 
@@ -39,9 +45,9 @@ def assemble(c: TransformerConfig) -> Transformer:
         Embedding(c.vocab_size, c.d_model, bias=c.output_bias),
         added.get(c.positions, NoPositions)(c.max_positions, c.d_model),
         Parts(
-            encoder_attention=partial(_self_attention, c, causal=False),
-            decoder_attention=partial(_self_attention, c, causal=True),
-            cross_attention=partial(_attention, c),
+            encoder_mixer=partial(_mixer, c, causal=False),
+            decoder_mixer=partial(_mixer, c, causal=True),
+            cross_attention=partial(_cross_attention, c),
             feed_forward=partial(
                 make_feed_forward, c.d_model, c.d_ff, activation=c.activation, p_drop=c.p_drop_ff
             ),
@@ -61,39 +67,96 @@ def assemble(c: TransformerConfig) -> Transformer:
     )
 
 
-def _attention(
-    c: TransformerConfig,
-    *,
-    term: RelativePositions | None = None,
-    rotation: Rotation | None = None,
-) -> MultiHeadAttention:
-    return MultiHeadAttention(
+def _mixer(c: TransformerConfig, layer: int, *, causal: bool) -> Mixer:
+    """Build what mixes positions in a layer, counted from 0."""
+    names = c.decoder_mixers if causal else c.encoder_mixers
+    sizes = {"d_k": c.d_k, "d_v": c.d_v}
+    match names[layer % len(names)]:
+        case "window":
+            return WindowAttention(c.d_model, c.h, **sizes, **_with_window(c, causal=causal))
+        case "longformer":
+            options, first = _with_window(c, causal=causal), c.global_tokens
+            return GlobalAttention(c.d_model, c.h, **sizes, global_tokens=first, **options)
+        case "linformer":
+            return _low_rank(c, **_with_positions(c, causal=causal))
+        case "performer":
+            return _random_features(c, seed=2 * layer + causal)
+        case "s4":
+            return S4(c.d_model, d_state=c.d_state, bidirectional=not causal)
+        case "mamba":
+            return Mamba(c.d_model, d_state=c.d_state, bidirectional=not causal)
+        case _:
+            return MultiHeadAttention(c.d_model, c.h, **sizes, **_with_positions(c, causal=causal))
+
+
+def _cross_attention(c: TransformerConfig) -> MultiHeadAttention:
+    if c.cross_mixer == "linformer":
+        return _low_rank(c, **_options(c))
+    return MultiHeadAttention(c.d_model, c.h, d_k=c.d_k, d_v=c.d_v, **_options(c))
+
+
+def _low_rank(c: TransformerConfig, **options: Unpack[AttentionOptions]) -> LowRankAttention:
+    return LowRankAttention(
         c.d_model,
         c.h,
         d_k=c.d_k,
         d_v=c.d_v,
+        rank=c.low_rank,
+        max_positions=c.max_positions,
+        **options,
+    )
+
+
+def _random_features(c: TransformerConfig, *, seed: int) -> RandomFeatureAttention:
+    return RandomFeatureAttention(
+        c.d_model,
+        c.h,
+        d_k=c.d_k,
+        d_v=c.d_v,
+        features=c.random_features,
+        seed=seed,
+        kv_heads=c.kv_heads,
         bias=c.attention_bias,
-        p_drop=c.p_drop_attention,
         score=c.attention_score,
-        term=term,
-        rotation=rotation,
+        rotation=_rotation(c),
         qk_norm=c.qk_norm,
     )
 
 
-def _self_attention(c: TransformerConfig, *, causal: bool) -> MultiHeadAttention:
-    """Build the attention that knows distances, if positions are seen there."""
+def _options(c: TransformerConfig) -> AttentionOptions:
+    return {
+        "kv_heads": c.kv_heads,
+        "bias": c.attention_bias,
+        "p_drop": c.p_drop_attention,
+        "score": c.attention_score,
+        "qk_norm": c.qk_norm,
+    }
+
+
+def _with_positions(c: TransformerConfig, *, causal: bool) -> AttentionOptions:
+    """Return the options of a self-attention, which knows distances if positions are seen there."""
+    options = _options(c)
+    options["rotation"] = _rotation(c)
     match c.positions:
         case "relative":
-            return _attention(c, term=RelativeKeys(c.d_k, c.max_distance))
+            options["term"] = RelativeKeys(c.d_k, c.max_distance)
         case "t5":
-            return _attention(c, term=BucketedScores(c.h, c.max_distance, causal=causal))
+            options["term"] = BucketedScores(c.h, c.max_distance, causal=causal)
         case "alibi":
-            return _attention(c, term=DistancePenalty(c.h, c.max_positions - 1))
-        case "rotary":
-            return _attention(c, rotation=Rotation(c.d_k, c.max_positions))
+            options["term"] = DistancePenalty(c.h, c.max_positions - 1)
         case _:
-            return _attention(c)
+            pass
+    return options
+
+
+def _with_window(c: TransformerConfig, *, causal: bool) -> AttentionOptions:
+    """Add the window: §4's r counts the keys on both sides of a position, or those up to it."""
+    window = c.window if causal else c.window // 2 + 1
+    return {**_with_positions(c, causal=causal), "window": window}
+
+
+def _rotation(c: TransformerConfig) -> Rotation | None:
+    return Rotation(c.d_k, c.max_positions) if c.positions == "rotary" else None
 
 
 def _mixture(c: TransformerConfig) -> MixtureOfExperts:

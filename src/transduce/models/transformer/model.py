@@ -29,28 +29,39 @@ from transduce.nn.mixers.attention import (
     MultiHeadAttention,
     attend_fused,
 )
+from transduce.nn.mixers.global_attention import GlobalAttention
 from transduce.nn.mixers.key_ranges import KeyRanges
+from transduce.nn.mixers.low_rank import LowRankAttention
 from transduce.nn.mixers.masks import Allowed, padding_allowed
 from transduce.nn.mixers.positions import (
     NoPositions,
     Positions,
 )
+from transduce.nn.mixers.random_features import RandomFeatureAttention
+from transduce.nn.mixers.state_spaces.mamba import Mamba, MambaState
+from transduce.nn.mixers.state_spaces.s4 import S4
 from transduce.nn.mixture import MixtureOfExperts, Routing
 from transduce.nn.step_state import (
     BeamHistory,
+    HypothesisState,
     KeyValueCache,
     SentenceState,
     StateGroup,
     StepContext,
 )
 
+SelfAttention = MultiHeadAttention | RandomFeatureAttention
+StateSpace = S4 | Mamba
+Mixer = SelfAttention | StateSpace
+"""What lets positions exchange information in a layer: self-attention (§3.2.3), or another."""
+
 
 @dataclass(frozen=True)
 class Parts:
-    """The parts of a layer, as functions that build a new one."""
+    """The parts of a layer, as functions that build a new one; mixers by the layer's number."""
 
-    encoder_attention: Callable[[], MultiHeadAttention]
-    decoder_attention: Callable[[], MultiHeadAttention]
+    encoder_mixer: Callable[[int], Mixer]
+    decoder_mixer: Callable[[int], Mixer]
     cross_attention: Callable[[], MultiHeadAttention]
     feed_forward: Callable[[], FeedForward | GatedFeedForward]
     add_norm: Callable[[], AddNorm]
@@ -64,12 +75,44 @@ class Parts:
         return self.feed_forward()
 
 
-class EncoderLayer(nn.Module):
+class MixingLayer(nn.Module):
+    """The base of both layers: self-attention, or a state space in its place."""
+
+    self_attention: SelfAttention  # missing where there is a state space
+    state_space: StateSpace | None
+
+    def __init__(self, mixer: Mixer) -> None:
+        super().__init__()
+        if isinstance(mixer, S4 | Mamba):
+            self.state_space = mixer
+        else:
+            self.self_attention, self.state_space = mixer, None
+
+    @property
+    def mixer(self) -> Mixer:
+        """Whichever of both there is."""
+        return self.self_attention if self.state_space is None else self.state_space
+
+    @property
+    def shows_self_attention(self) -> bool:
+        """Whether the mixer has weights between all pairs of positions."""
+        mixer = self.mixer
+        return isinstance(mixer, MultiHeadAttention) and not isinstance(mixer, LowRankAttention)
+
+    def mix(self, x: Tensor, *, allowed: Allowed, causal: bool, attend: Attend) -> Tensor:
+        """Let the positions of x exchange information; a causal layer has no later ones to hide."""
+        if self.state_space is not None:
+            mixed: Tensor = self.state_space(x, allowed)
+        else:
+            mixed = self.self_attention(x, x, allowed=allowed, causal=causal, attend=attend)
+        return mixed
+
+
+class EncoderLayer(MixingLayer):
     """Figure 1, one block on the left."""
 
     def __init__(self, parts: Parts, number: int = 0) -> None:
-        super().__init__()
-        self.self_attention = parts.encoder_attention()
+        super().__init__(parts.encoder_mixer(number))
         self.feed_forward = parts.position_wise(number)
         self.add_norm_1 = parts.add_norm()
         self.add_norm_2 = parts.add_norm()
@@ -78,17 +121,16 @@ class EncoderLayer(nn.Module):
         self, x: Tensor, *, allowed: Allowed, attend: Attend, routing: Routing | None = None
     ) -> Tensor:
         """Map [B, S, d_model] to the same shape."""
-        x = self.add_norm_1(x, lambda x: self.self_attention(x, x, allowed=allowed, attend=attend))
+        x = self.add_norm_1(x, lambda x: self.mix(x, allowed=allowed, causal=False, attend=attend))
         x = self.add_norm_2(x, _routed(self.feed_forward, routing))
         return x
 
 
-class DecoderLayer(nn.Module):
+class DecoderLayer(MixingLayer):
     """Figure 1, one block on the right."""
 
     def __init__(self, parts: Parts, number: int = 0) -> None:
-        super().__init__()
-        self.self_attention = parts.decoder_attention()
+        super().__init__(parts.decoder_mixer(number))
         self.cross_attention = parts.cross_attention()
         self.feed_forward = parts.position_wise(number)
         self.add_norm_1 = parts.add_norm()
@@ -105,9 +147,7 @@ class DecoderLayer(nn.Module):
         routing: Routing | None = None,
     ) -> Tensor:
         """Map [B, T, d_model] to the same shape; padding is last, so no token attends to it."""
-        x = self.add_norm_1(
-            x, lambda x: self.self_attention(x, x, allowed=allowed, causal=True, attend=attend)
-        )
+        x = self.add_norm_1(x, lambda x: self.mix(x, allowed=allowed, causal=True, attend=attend))
         x = self.add_norm_2(
             x,
             lambda x: self.cross_attention(x, memory.states, allowed=memory.allowed, attend=attend),
@@ -115,11 +155,11 @@ class DecoderLayer(nn.Module):
         x = self.add_norm_3(x, _routed(self.feed_forward, routing))
         return x
 
-    def start(self, memory: Tensor, *, hypotheses: int, max_steps: int) -> "DecoderLayerState":
+    def start(self, memory: Memory, *, hypotheses: int, max_steps: int) -> "DecoderLayerState":
         """Project the source once, for all hypotheses and all steps, and allocate the cache."""
-        keys, values = self.cross_attention.keys_values(memory)
+        keys, values = self.cross_attention.source(memory.states, memory.allowed)
         return DecoderLayerState(
-            self.self_attention.empty_cache(keys, hypotheses=hypotheses, max_steps=max_steps),
+            self.mixer.empty_cache(keys, hypotheses=hypotheses, max_steps=max_steps),
             SentenceState(keys.contiguous()),  # else every step would copy them for its product
             SentenceState(values.contiguous()),
         )
@@ -134,10 +174,20 @@ class DecoderLayer(nn.Module):
             k, v = state.source_keys.tensor, state.source_values.tensor
             return self.cross_attention.attend(q, k, v, allowed=allowed)
 
-        x = self.add_norm_1(x, lambda x: self.self_attention.step(x, state.past, at))
+        x = self.add_norm_1(x, lambda x: self._mix_step(x, state.past, at))
         x = self.add_norm_2(x, attend_to_source)
         x = self.add_norm_3(x, self.feed_forward)
         return x
+
+    def _mix_step(self, x: Tensor, past: "Past", at: StepContext) -> Tensor:
+        match self.mixer, past:
+            case MultiHeadAttention() as attention, KeyValueCache() as cache:
+                return attention.step(x, cache, at)
+            case (RandomFeatureAttention() | S4()) as mixer, HypothesisState() as state:
+                return mixer.step(x, state, at)
+            case Mamba() as mamba, MambaState() as both:
+                return mamba.step(x, both, at)
+        raise AssertionError(f"{type(past)} is not of {type(self.mixer)}")
 
 
 def _routed(
@@ -148,11 +198,15 @@ def _routed(
     return feed_forward
 
 
+Past = KeyValueCache | HypothesisState | MambaState
+"""What a mixer keeps of earlier positions."""
+
+
 @dataclass(frozen=True)
 class DecoderLayerState(StateGroup):
     """The state of one decoder layer: its own cache, and the source projected once per sentence."""
 
-    past: KeyValueCache
+    past: Past
     source_keys: SentenceState
     source_values: SentenceState
 
@@ -201,7 +255,8 @@ class Transformer(Seq2Seq):
         """What this Transformer can do.
 
         Packed sequences exclude dropout on attention weights and additive scores: no kernel for
-        long rows has them.
+        long rows has them. They exclude all mixers but attention, with or without a window: the
+        others would carry sums or states from one sentence into the next.
         """
         attentions = [m for m in self.modules() if isinstance(m, MultiHeadAttention)]
         is_papers = self._has_papers_blocks() and all(
@@ -210,19 +265,26 @@ class Transformer(Seq2Seq):
             and not attention.knows_distances
             for attention in attentions
         )
+        unpacked = (GlobalAttention, LowRankAttention, RandomFeatureAttention, S4, Mamba)
         return Abilities(
             packed_sequences=all(
                 attention.p_drop == 0 and attention.score != "additive" for attention in attentions
-            ),
+            )
+            and not any(isinstance(module, unpacked) for module in self.modules()),
             recorded_step=True,
             packed_weights=True,
-            attention_maps=True,
+            attention_maps=not any(
+                isinstance(layer.cross_attention, LowRankAttention) for layer in self.decoder
+            ),
             exports=frozenset({"ctranslate2", "huggingface"} if is_papers else ()),
         )
 
     def _has_papers_blocks(self) -> bool:
         """Return whether all is the paper's but the attentions; swish counts as the paper's."""
-        unlike = (nn.RMSNorm, GatedFeedForward, MixtureOfExperts, NoPositions)
+        unlike = (
+            *(nn.RMSNorm, GatedFeedForward, MixtureOfExperts, NoPositions),
+            *(LowRankAttention, RandomFeatureAttention, S4, Mamba),
+        )
         squared = ACTIVATIONS["relu2"]
         return not any(
             isinstance(part, unlike) or getattr(part, "activation", None) is squared
@@ -322,7 +384,7 @@ class Transformer(Seq2Seq):
             BeamHistory.empty(sentences, hypotheses, max_steps, device),
             SentenceState(memory.allowed),
             tuple(
-                layer.start(memory.states, hypotheses=hypotheses, max_steps=max_steps)
+                layer.start(memory, hypotheses=hypotheses, max_steps=max_steps)
                 for layer in self.decoder
             ),
         )
@@ -339,15 +401,23 @@ class Transformer(Seq2Seq):
         return self.embedding.logits(self.decoder_norm(x))
 
     def attention_maps(self, src: Tensor, tgt_in: Tensor) -> AttentionMaps:
-        """Return all attention weights for a source, [B, S], and a target shifted right, [B, T]."""
+        """Return all attention weights for a source, [B, S], and a target shifted right, [B, T].
+
+        A stack with a layer that has no such weights shows none of its own.
+        """
+        if not self.abilities.attention_maps:
+            return super().attention_maps(src, tgt_in)
         of_encoder, of_decoder = AttentionRecorder(), AttentionRecorder()
         memory = self.encode(src, attend=of_encoder)
         self.decode(memory, tgt_in, attend=of_decoder)
-        # A decoder layer attends twice: to itself, then to the memory.
+        own, cross, recorded = [], [], iter(of_decoder.weights)
+        for layer in self.decoder:  # each attends to itself, if it does, and then to the memory
+            own += [next(recorded)] if layer.shows_self_attention else []
+            cross.append(next(recorded))
         return AttentionMaps(
-            encoder=torch.stack(of_encoder.weights),
-            decoder=torch.stack(of_decoder.weights[0::2]),
-            cross=torch.stack(of_decoder.weights[1::2]),
+            encoder=_stacked(of_encoder.weights, len(self.encoder)),
+            decoder=_stacked(own, len(self.decoder)),
+            cross=torch.stack(cross),
         )
 
     def _embed(self, ids: Tensor, positions: Tensor) -> Tensor:
@@ -363,6 +433,10 @@ class Transformer(Seq2Seq):
     def _routing(self, ids: Tensor) -> Routing | None:
         """Tell the experts of a layer which tokens are real; one for each call, so none is kept."""
         return Routing(ids != self.pad_id) if self.has_experts else None
+
+
+def _stacked(weights: list[Tensor], layers: int) -> Tensor | None:
+    return torch.stack(weights) if len(weights) == layers else None
 
 
 def _collect(routing: Routing | None, balances: list[Tensor] | None) -> None:

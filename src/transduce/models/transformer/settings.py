@@ -4,7 +4,12 @@ from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import Field, model_validator
 
-from transduce.config.schema import Count, ModelConfig, Probability
+from transduce.config.schema import Count, ModelConfig, Names, Probability
+from transduce.models.transformer.mixer_rules import (
+    CrossMixer,
+    broken_mixer_rule,
+    mixers_of_layers,
+)
 
 Depth = Annotated[int, Field(ge=1, le=1_000)]
 """Layers of a stack, bounded so that a hostile settings file cannot ask for millions."""
@@ -13,6 +18,11 @@ Depth = Annotated[int, Field(ge=1, le=1_000)]
 def _n_layers(section: dict[str, Any]) -> int:
     n_layers: int = section["n_layers"]
     return n_layers
+
+
+def _all_heads(section: dict[str, Any]) -> int:
+    h: int = section["h"]
+    return h
 
 
 def _per_head(section: dict[str, Any]) -> int:
@@ -43,6 +53,11 @@ class TransformerConfig(ModelConfig):
     )
     d_ff: Count = Field(default=2048, description="inner width of the feed-forward network (§3.3)")
     h: Count = Field(default=8, description="attention heads (§3.2.2)")
+    kv_heads: Count = Field(
+        default_factory=_all_heads,
+        description="heads of keys and values, which groups of the h heads share: fewer, or 1, are "
+        "a deviation (Shazeer 2019; Ainslie et al. 2023); if not given, h",
+    )
     d_k: Count = Field(
         default_factory=_per_head,
         description="width of a head's queries and keys; if not given, d_model / h (§3.2.2)",
@@ -103,7 +118,37 @@ class TransformerConfig(ModelConfig):
     max_positions: Count = Field(
         default=1024,
         description="longest sequence in tokens; it can be raised after training, unless positions "
-        "are learned",
+        "are learned or a mixer is linformer",
+    )
+    encoder_mixers: Names = Field(
+        default=("attention",),
+        description="what mixes positions in the encoder: attention (§3.2), window (§4), "
+        "longformer, linformer, performer, s4 or mamba; or a list by layer, repeated if it is "
+        "shorter than the stack; all but attention are deviations",
+    )
+    decoder_mixers: Names = Field(
+        default=("attention",),
+        description="the same in the decoder; not longformer and linformer, which have no causal "
+        "form",
+    )
+    cross_mixer: CrossMixer = Field(
+        default="attention",
+        description="how the decoder attends to the source: attention (§3.2.3), or linformer",
+    )
+    window: Annotated[int, Field(ge=2, le=1_000_000)] = Field(
+        default=256, description="r: keys that a position sees with window and longformer (§4)"
+    )
+    global_tokens: Count = Field(
+        default=8, description="first tokens of a source that see all and are seen, in longformer"
+    )
+    low_rank: Count = Field(
+        default=256, description="sums of keys, and of values, that linformer attends to"
+    )
+    random_features: Count = Field(
+        default=256, description="random features of each head of performer"
+    )
+    d_state: Count = Field(
+        default=16, description="numbers that s4 and mamba keep for each channel"
     )
     experts: Annotated[int, Field(ge=0, le=10_000)] = Field(
         default=0,
@@ -136,6 +181,23 @@ class TransformerConfig(ModelConfig):
                 f"model.h={self.h} does not divide model.d_model={self.d_model}; "
                 f"use one of {divisors}, or give model.d_k and model.d_v"
             )
+        return self
+
+    @model_validator(mode="after")
+    def _heads_are_shared_evenly(self) -> Self:
+        if self.h % self.kv_heads:
+            divisors = ", ".join(str(n) for n in range(1, self.h + 1) if self.h % n == 0)
+            raise ValueError(
+                f"model.kv_heads={self.kv_heads} does not divide model.h={self.h}; use one of "
+                f"{divisors}"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _mixers_fit(self) -> Self:
+        broken = broken_mixer_rule(self)
+        if broken is not None:
+            raise ValueError(broken)
         return self
 
     @model_validator(mode="after")
@@ -187,9 +249,10 @@ class TransformerConfig(ModelConfig):
     def summary(self) -> str:
         """Describe the architecture and its sizes in one line."""
         score = "" if self.attention_score == "scaled" else f", {self.attention_score} attention"
+        shared = "" if self.kv_heads == self.h else f" over {self.kv_heads} of keys and values"
         return (
             f"Transformer, {self.n_encoder_layers}+{self.n_decoder_layers} layers, "
-            f"d_model {self.d_model}, d_ff {self.d_ff}{self._experts()}, h {self.h}, "
+            f"d_model {self.d_model}, d_ff {self.d_ff}{self._experts()}, h {self.h}{shared}, "
             f"d_k {self.d_k}, d_v {self.d_v}{score}, {self.norm}-norm{self._blocks()}, "
             f"{'no' if self.positions == 'none' else self.positions} positions, "
             f"dropout {self.p_drop}"
@@ -200,9 +263,27 @@ class TransformerConfig(ModelConfig):
         different = {
             " by root mean square": self.norm_kind == "rms",
             ", normalised queries and keys": self.qk_norm,
+            **self._other_mixers(),
             f", {self.activation}": self.activation not in ("relu", "swish"),
         }
         return "".join(name for name, holds in different.items() if holds)
+
+    def _other_mixers(self) -> dict[str, bool]:
+        """Name the mixers of stacks that have not attention alone."""
+        found = {}
+        for side, names, layers in (
+            ("encoder", self.encoder_mixers, self.n_encoder_layers),
+            ("decoder", self.decoder_mixers, self.n_decoder_layers),
+        ):
+            kinds = mixers_of_layers(names, layers)
+            text = kinds[0] if len(set(kinds)) == 1 else " + ".join(kinds)
+            found[f", {text} in the {side}"] = set(kinds) != {"attention"}
+        return found | {", linformer to the source": self.cross_mixer == "linformer"}
+
+    @property
+    def has_linformer(self) -> bool:
+        """Whether weights of some layer depend on max_positions."""
+        return self.cross_mixer == "linformer" or "linformer" in self.encoder_mixers
 
     def _experts(self) -> str:
         if not self.experts:
@@ -221,7 +302,7 @@ class TransformerConfig(ModelConfig):
             else f"{self.n_encoder_layers}+{self.n_decoder_layers}",
             "d_model": f"{self.d_model:,}",
             "d_ff": f"{self.d_ff:,}" + (f"×{self.experts}" if self.experts else ""),
-            "h": str(self.h),
+            "h": str(self.h) if self.kv_heads == self.h else f"{self.h}/{self.kv_heads}",
             "d_k": str(self.d_k),
             "d_v": str(self.d_v),
             "P_drop": str(self.p_drop),
@@ -232,5 +313,6 @@ class TransformerConfig(ModelConfig):
         """Return the names of the settings that fine-tuning may change."""
         dropouts = {"p_drop", "p_drop_attention", "p_drop_ff"}
         of_experts = {"expert_capacity", "balance_weight"}
-        is_computed = self.positions != "learned"  # a computed table can be longer
+        # A computed table can be longer.
+        is_computed = self.positions != "learned" and not self.has_linformer
         return frozenset(dropouts | of_experts | ({"max_positions"} if is_computed else set()))

@@ -1,32 +1,25 @@
 """Attention (§3.2): eq. 1, step by step and as a fused kernel, and the multi-head form."""
 
 import math
-from typing import Literal, Protocol
+from typing import Protocol, TypedDict, Unpack
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 from torch.utils.checkpoint import checkpoint
 
-from transduce.nn.initialise import glorot_, keep_variance_
 from transduce.nn.kernels.available import (
     in_cpu_inference,
     in_cuda_inference,
     kernels_support,
     triton_works,
 )
-from transduce.nn.linear import linear_joined, linear_together
+from transduce.nn.linear import linear_joined
+from transduce.nn.mixers.heads import AttentionScore, HeadProjections, repeat_heads
 from transduce.nn.mixers.key_ranges import KeyRanges
 from transduce.nn.mixers.masks import Allowed, dense_mask, mask_by_distance
 from transduce.nn.mixers.positions import RelativePositions, Rotation, ScoreTerm
 from transduce.nn.step_state import KeyValueCache, StepContext
-
-AttentionScore = Literal["scaled", "unscaled", "additive"]
-"""How a query and a key are compared (§3.2.1): q·k / sqrt(d_k), q·k or v·tanh(q + k)."""
-
-
-QK_EPSILON = 1e-6
-"""Added to the mean square of a query or key where they are normalised."""
 
 
 class Attend(Protocol):
@@ -35,7 +28,8 @@ class Attend(Protocol):
     Every query must be allowed some key. `causal` allows position i the positions ≤ i: instead of a
     mask, or within ranges of keys. In self-attention a score term may be added to the scaled scores
     and a window may hide all keys at a distance of `window` or more. With a vector for each head,
-    [h, d_k], in `additive`, the scores are those of `additive_scores`.
+    [h, d_k], in `additive`, the scores are those of `additive_scores`. Keys and values may have
+    fewer heads than queries, which then share them in groups.
     """
 
     def __call__(
@@ -92,6 +86,7 @@ def attend_fused(
     if is_plain and fits and in_cpu_inference(q):
         # For the few queries of a search the fused kernel takes up to three times as long.
         return attend_reference(q, k, v, allowed=allowed)[0]
+    k, v = repeat_heads(k, q.size(-3)), repeat_heads(v, q.size(-3))  # not every kernel shares heads
     return F.scaled_dot_product_attention(
         q, k, v, attn_mask=allowed, dropout_p=p_drop, is_causal=causal
     )  # [B, h, T, d_v]
@@ -112,15 +107,26 @@ def attend_reference(
     """Eq. 1 step by step. Returns (context, weights), the weights before any dropout."""
     mask = dense_mask(q, k, allowed, causal=causal, term=term, window=window)
     if additive is None:
-        scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))  # [B, h, T, S]
+        scores = _by_group(q, k.transpose(-2, -1)) / math.sqrt(q.size(-1))  # [B, h, T, S]
     else:
-        scores = additive_scores(q, k, additive)  # [B, h, T, S]
+        scores = additive_scores(q, repeat_heads(k, q.size(1)), additive)  # [B, h, T, S]
     if mask is not None:
         is_boolean = mask.dtype == torch.bool
         scores = torch.where(mask, scores, -math.inf) if is_boolean else scores + mask
     weights = scores.softmax(dim=-1)  # [B, h, T, S]
-    context = (F.dropout(weights, p_drop) if p_drop else weights) @ v  # [B, h, T, d_v]
-    return context, weights
+    dropped = F.dropout(weights, p_drop) if p_drop else weights  # [B, h, T, S]
+    return _by_group(dropped, v), weights
+
+
+def _by_group(rows: Tensor, shared: Tensor) -> Tensor:
+    """Multiply the rows of h heads, [B, h, T, …], with matrices that groups of heads share.
+
+    A group's rows are one product, so that its matrix is read once.
+    """
+    if rows.shape[:-2] == shared.shape[:-2]:
+        return rows @ shared
+    together = rows.reshape(*shared.shape[:2], -1, rows.size(3))
+    return (together @ shared).view(*rows.shape[:3], -1)
 
 
 def additive_scores(
@@ -199,47 +205,47 @@ class AttentionRecorder:
         return context
 
 
-class MultiHeadAttention(nn.Module):
+class AttentionOptions(TypedDict, total=False):
+    """How a `MultiHeadAttention` differs from the paper's, beside its sizes."""
+
+    kv_heads: int | None
+    bias: bool
+    p_drop: float
+    score: AttentionScore
+    term: RelativePositions | None
+    window: int | None
+    rotation: Rotation | None
+    qk_norm: bool
+
+
+class MultiHeadAttention(HeadProjections):
     """§3.2.2: h attentions side by side, each over its own projections to d_k, d_k and d_v.
 
     Self-attention may also depend on distances, which the paper's does not: by a score term, by a
     window that hides all keys at a distance of `window` or more, or by rotated queries and keys.
-    With `qk_norm`, each head's queries and keys pass an RMS norm before anything else, so that
-    scores cannot grow without bound (Henry et al. 2020; Dehghani et al. 2023).
     """
 
     v_score: nn.Parameter | None
-    norm_q: nn.RMSNorm | None
-    norm_k: nn.RMSNorm | None
 
     def __init__(
-        self,
-        d_model: int,
-        h: int,
-        *,
-        d_k: int,
-        d_v: int,
-        bias: bool = False,
-        p_drop: float = 0.0,
-        score: AttentionScore = "scaled",
-        term: RelativePositions | None = None,
-        window: int | None = None,
-        rotation: Rotation | None = None,
-        qk_norm: bool = False,
+        self, d_model: int, h: int, *, d_k: int, d_v: int, **options: Unpack[AttentionOptions]
     ) -> None:
+        score, window = options.get("score", "scaled"), options.get("window")
         assert window is None or window > 0, f"a window of {window} hides all keys"
-        super().__init__()
-        self.h, self.d_k, self.d_v = h, d_k, d_v
-        self.p_drop = p_drop
-        self.w_q = nn.Linear(d_model, h * d_k, bias=bias)
-        self.w_k = nn.Linear(d_model, h * d_k, bias=bias)
-        self.w_v = nn.Linear(d_model, h * d_v, bias=bias)
-        self.w_o = nn.Linear(h * d_v, d_model, bias=bias)
-        self.score = score
+        super().__init__(
+            d_model,
+            h,
+            d_k=d_k,
+            d_v=d_v,
+            kv_heads=options.get("kv_heads"),
+            bias=options.get("bias", False),
+            score=score,
+            rotation=options.get("rotation"),
+            qk_norm=options.get("qk_norm", False),
+        )
+        self.p_drop = options.get("p_drop", 0.0)
         self.v_score = nn.Parameter(torch.empty(h, d_k)) if score == "additive" else None
-        self.norm_q = nn.RMSNorm(d_k, eps=QK_EPSILON) if qk_norm else None
-        self.norm_k = nn.RMSNorm(d_k, eps=QK_EPSILON) if qk_norm else None
-        self.term, self.window, self.rotation = term, window, rotation
+        self.term, self.window = options.get("term"), window
 
     @property
     def knows_distances(self) -> bool:
@@ -247,19 +253,10 @@ class MultiHeadAttention(nn.Module):
         return not (self.term is None and self.window is None and self.rotation is None)
 
     def init_weights(self) -> None:
-        """Draw so that components of q and k have variance 1, as 1 / sqrt(d_k) supposes (§3.2.1).
-
-        Where h·d_k = d_model this is Glorot's; where it is less (Table 3 row B), Glorot's would
-        start with a sharper softmax.
-        """
-        for projection in (self.w_q, self.w_k, self.w_v):
-            keep_variance_(projection)
-        glorot_(self.w_o)
+        """Draw the projections, and then the weights of scores and positions."""
+        super().init_weights()
         if self.v_score is not None:
             nn.init.normal_(self.v_score, std=self.d_k**-0.5)
-        for norm in (self.norm_q, self.norm_k):
-            if norm is not None:
-                norm.reset_parameters()
         if self.term is not None:
             self.term.init_weights()
 
@@ -277,32 +274,24 @@ class MultiHeadAttention(nn.Module):
             return self._attend_packed(x, memory, allowed, causal=causal)
         q, k, v = self.project(x) if memory is x else (self.queries(x), *self.keys_values(memory))
         term = None if self.term is None else self.term(q)
-        if self.rotation is not None:
-            rows = self._rotation_rows(self.rotation, q.size(2), allowed)
-            q, k = self.rotation(q, rows), self.rotation(k, rows)
+        q, k = self.rotated(q, k, allowed)
         return self.attend(q, k, v, allowed=allowed, causal=causal, attend=attend, term=term)
-
-    def project(self, x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """Project x to the queries, keys and values of self-attention."""
-        q, k, v = self._heads(x, self.w_q, self.w_k, self.w_v)
-        return self._ready_queries(q), self._ready_keys(k), v
-
-    def queries(self, x: Tensor) -> Tensor:
-        """Project x to queries."""
-        (q,) = self._heads(x, self.w_q)
-        return self._ready_queries(q)
 
     def keys_values(self, memory: Tensor) -> tuple[Tensor, Tensor]:
         """Project another sequence to keys and values, which may be kept and used again."""
         assert not self.knows_distances, "positions of two sequences have no distance"
-        k, v = self._heads(memory, self.w_k, self.w_v)
-        return self._ready_keys(k), v
+        return super().keys_values(memory)
+
+    def source(self, memory: Tensor, allowed: Allowed = None) -> tuple[Tensor, Tensor]:
+        """Project what a search attends to in each of its steps; `allowed` says what is real."""
+        del allowed  # each step gets it
+        return self.keys_values(memory)
 
     def attend(
         self,
         q: Tensor,  # [B, h, T, d_k]
-        k: Tensor,  # [B, h, S, d_k]
-        v: Tensor,  # [B, h, S, d_v]
+        k: Tensor,
+        v: Tensor,
         *,
         allowed: Allowed = None,
         causal: bool = False,
@@ -322,13 +311,13 @@ class MultiHeadAttention(nn.Module):
             window=self.window,
             additive=self.v_score,
         )  # [B, h, T, d_v]
-        return self._output(heads)  # [B, T, d_model]
+        return self.output(heads)  # [B, T, d_model]
 
     def empty_cache(self, keys: Tensor, *, hypotheses: int, max_steps: int) -> KeyValueCache:
         """Allocate the cache of `step`, for as many sentences as the keys of a source, [B, …]."""
         if self.rotation is not None:
             self.rotation.positions.check(max_steps)
-        slots = (keys.size(0), self.h, max_steps, hypotheses)
+        slots = (keys.size(0), self.kv_heads, max_steps, hypotheses)
         # Zeros: unwritten slots are masked, but must be finite.
         return KeyValueCache(keys.new_zeros(*slots, self.d_k), keys.new_zeros(*slots, self.d_v))
 
@@ -336,19 +325,12 @@ class MultiHeadAttention(nn.Module):
         """Do what a causal `forward` does, for the next position of each hypothesis, [B, k, …]."""
         q, k, v = self.project(x)
         term = None if self.term is None else self.term(q)
-        if self.rotation is not None:
-            rows = self.rotation.positions.at(at.position)
-            q, k = self.rotation(q, rows), self.rotation(k, rows)
+        q, k = self.rotated_at(q, k, at.position)
         cache.append(k, v, at)
         heads = attend_to_past(
             q, cache, at, term=term, window=self.window, additive=self.v_score
         )  # [B, h, k, d_v]
-        return self._output(heads)
-
-    def _output(self, heads: Tensor) -> Tensor:
-        concatenated = heads.transpose(1, 2).flatten(2)  # [B, T, h*d_v]
-        output: Tensor = self.w_o(concatenated)  # [B, T, d_model]
-        return output
+        return self.output(heads)
 
     def _takes_kernel(self, x: Tensor) -> bool:
         drops = self.training and self.p_drop > 0
@@ -366,21 +348,23 @@ class MultiHeadAttention(nn.Module):
         """
         from transduce.nn.kernels.packed_attention import attend_packed
 
-        if self.w_k.out_features != self.w_v.out_features:
+        if self.d_k != self.d_v:
             groups = [(x, [self.w_q]), (memory, [self.w_k]), (memory, [self.w_v])]
-        elif memory is x and self.score == "scaled":
+        elif memory is x and self.score == "scaled" and self.kv_heads == self.h:
             groups = [(x, [self.w_q, self.w_k, self.w_v])]
         else:
             groups = [(x, [self.w_q]), (memory, [self.w_k, self.w_v])]
         packed = [
-            linear_joined(rows, *layers).view(rows.size(1), len(layers), self.h, -1)
-            for rows, layers in groups
+            linear_joined(rows, *layers).view(rows.size(1), len(layers), heads, -1)
+            for (rows, layers), heads in zip(
+                groups, (self.h, self.kv_heads, self.kv_heads), strict=False
+            )
         ]
         if self.norm_q is not None:
             q, k, v = (part for rows in packed for part in rows.unbind(1))  # each [T, h, d_k]
-            packed = [part[:, None] for part in (self._ready_queries(q), self._ready_keys(k), v)]
+            packed = [part[:, None] for part in (self.ready_queries(q), self.ready_keys(k), v)]
         elif self.score == "unscaled":
-            packed[0] = self._ready_queries(packed[0])
+            packed[0] = self.ready_queries(packed[0])
         term = None
         if self.knows_distances:
             assert memory is x, "positions of two sequences have no distance"
@@ -397,25 +381,5 @@ class MultiHeadAttention(nn.Module):
         term = None if self.term is None else self.term(q.transpose(0, 1)[None])
         if self.rotation is None:
             return packed, term
-        rows = self._rotation_rows(self.rotation, q.size(0), allowed)[:, None]
+        rows = self.rotation_rows(self.rotation, q.size(0), allowed)[:, None]
         return [x[:, None] for x in (self.rotation(q, rows), self.rotation(k, rows), v)], term
-
-    def _rotation_rows(self, rotation: Rotation, length: int, allowed: Allowed) -> Tensor:
-        if isinstance(allowed, KeyRanges):
-            return rotation.positions.at(allowed.positions())
-        rows: Tensor = rotation.positions(length)
-        return rows
-
-    def _ready_queries(self, q: Tensor) -> Tensor:
-        """Normalise queries, and multiply them by sqrt(d_k) if eq. 1 is not to divide by it."""
-        if self.norm_q is not None:
-            q = self.norm_q(q).to(q.dtype)
-        return q * math.sqrt(self.d_k) if self.score == "unscaled" else q
-
-    def _ready_keys(self, k: Tensor) -> Tensor:
-        """Normalise keys, where queries are normalised."""
-        return k if self.norm_k is None else self.norm_k(k).to(k.dtype)
-
-    def _heads(self, x: Tensor, *projections: nn.Linear) -> list[Tensor]:
-        projected = linear_together(x, *projections)
-        return [y.view(*y.shape[:-1], self.h, -1).transpose(1, 2) for y in projected]

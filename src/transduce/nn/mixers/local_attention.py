@@ -11,7 +11,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from transduce.nn.mixers.attention import attend_fused
+from transduce.nn.mixers.attention import Attend, MultiHeadAttention, attend_fused
 from transduce.nn.mixers.key_ranges import KeyRanges
 from transduce.nn.mixers.masks import Allowed
 from transduce.nn.mixers.positions import ScoreTerm
@@ -36,55 +36,81 @@ def attend_local(
 
     q, k and v are [B, h, T, d]. `allowed` is None, ranges of keys, or a mask of keys that is the
     same for all queries and heads, [B, 1, 1, T]. A query that finds no key in its window, which
-    only padding does, attends to all keys of its blocks. The only score term is one that all
-    queries share, such as a distance penalty.
+    only padding does, attends to all keys of its blocks.
     """
     assert window is not None, "local attention needs a window"
     assert q.size(2) == k.size(2), "only self-attention has a neighbourhood"
-    length, block = q.size(2), min(max(window - 1, MIN_BLOCK), q.size(2))
-    blocks = math.ceil(length / block)
-    sides = (1, 0) if causal else (1, 1)  # blocks of keys before and after a block of queries
-    queries = _cut(q, block, blocks).flatten(0, 1)
-    keys, values = (_neighbours(_cut(x, block, blocks), sides).flatten(0, 1) for x in (k, v))
-    near = _Neighbourhood(length, block, blocks, sides, q.device)
-    seen = near.seen(allowed, causal=causal, window=window).expand(q.size(0), -1, -1, -1)
-    mask = seen.flatten(0, 1)[:, None]
+    near = Neighbourhood.of(q, window, causal=causal)
+    keys, values = near.around(k), near.around(v)
+    seen = near.seen(allowed, causal=causal, window=window)
+    seen = seen | ~seen.any(dim=-1, keepdim=True)
+    mask = seen.expand(q.size(0), -1, -1, -1).flatten(0, 1)[:, None]
     if term is not None:
-        mask = near.with_term(mask, term, like=q)
-    heads = attend_fused(queries, keys, values, allowed=mask, p_drop=p_drop, additive=additive)
-    return _join(heads, q.size(0))[:, :, :length]
+        mask = torch.where(mask, near.term(term, like=q), -math.inf)
+    heads = attend_fused(near.cut(q), keys, values, allowed=mask, p_drop=p_drop, additive=additive)
+    return near.join(heads)
 
 
-def _cut(x: Tensor, block: int, blocks: int) -> Tensor:
-    """Cut [B, h, T, d] into [B, blocks, h, block, d], with zeros after the end."""
-    padded = F.pad(x, (0, 0, 0, block * blocks - x.size(2)))
-    return padded.view(*x.shape[:2], blocks, block, -1).transpose(1, 2)
+def is_cheaper_in_blocks(length: int, window: int, *, causal: bool) -> bool:
+    """Return whether blocks hold fewer scores than all n × n of a sequence of this length."""
+    return length > (2 if causal else 3) * max(window - 1, MIN_BLOCK)
 
 
-def _join(x: Tensor, sentences: int) -> Tensor:
-    """Undo `_cut`, from [B·blocks, h, block, d] to [B, h, blocks·block, d]."""
-    return x.view(sentences, -1, *x.shape[1:]).transpose(1, 2).flatten(2, 3)
+class WindowAttention(MultiHeadAttention):
+    """Self-attention with a window: long sequences are attended to in blocks."""
+
+    def attend(
+        self,
+        q: Tensor,
+        k: Tensor,
+        v: Tensor,
+        *,
+        allowed: Allowed = None,
+        causal: bool = False,
+        attend: Attend = attend_fused,
+        term: ScoreTerm | None = None,
+    ) -> Tensor:
+        """Attend in blocks, unless another way is asked for or the sequences are short."""
+        assert self.window is not None, "a window attention needs a window"
+        if attend is attend_fused and is_cheaper_in_blocks(q.size(2), self.window, causal=causal):
+            attend = attend_local
+        return super().attend(q, k, v, allowed=allowed, causal=causal, attend=attend, term=term)
 
 
-def _neighbours(x: Tensor, sides: tuple[int, int]) -> Tensor:
-    """Join each block with those beside it: [B, blocks, h, span·block, d]."""
-    blocks = x.size(1)
-    padded = F.pad(x, (0, 0, 0, 0, 0, 0, *sides))
-    return torch.cat([padded[:, i : i + blocks] for i in range(sum(sides) + 1)], dim=3)
-
-
-class _Neighbourhood:
-    """Where the queries and keys of all blocks lie in the sentence."""
+class Neighbourhood:
+    """Where the queries of all blocks and the keys around them lie in the sentence."""
 
     def __init__(
         self, length: int, block: int, blocks: int, sides: tuple[int, int], device: torch.device
     ) -> None:
         starts = torch.arange(blocks, device=device)[:, None] * block
         span = (sum(sides) + 1) * block
+        self.block, self.sides = block, sides
         self.length, self.blocks = length, blocks
         self.queries = starts + torch.arange(block, device=device)  # blocks × block
         self.keys = starts + torch.arange(span, device=device) - sides[0] * block  # blocks × span
         self.distances = self.keys[0] - self.queries[0][:, None]  # block × span, in every block
+
+    @classmethod
+    def of(cls, q: Tensor, window: int, *, causal: bool) -> "Neighbourhood":
+        """Cut sequences into blocks such that those beside a block hold all keys of its windows."""
+        length = q.size(2)
+        block = min(max(window - 1, MIN_BLOCK), length)
+        sides = (1, 0) if causal else (1, 1)  # blocks of keys before and after a block of queries
+        return cls(length, block, math.ceil(length / block), sides, q.device)
+
+    def cut(self, x: Tensor) -> Tensor:
+        """Cut [B, h, T, d] into blocks: [B·blocks, h, block, d]."""
+        return _cut(x, self.block, self.blocks).flatten(0, 1)
+
+    def around(self, x: Tensor) -> Tensor:
+        """Return each block with those beside it: [B·blocks, h, span, d]."""
+        return _neighbours(_cut(x, self.block, self.blocks), self.sides).flatten(0, 1)
+
+    def join(self, x: Tensor) -> Tensor:
+        """Undo `cut`."""
+        by_sentence = x.view(-1, self.blocks, *x.shape[1:]).transpose(1, 2)
+        return by_sentence.flatten(2, 3)[:, :, : self.length]
 
     def seen(self, allowed: Allowed, *, causal: bool, window: int) -> Tensor:
         """Return which keys each query sees, for each sentence or all: [B, blocks, block, span]."""
@@ -97,13 +123,14 @@ class _Neighbourhood:
             seen = seen & self._in_ranges(allowed)
         elif allowed is not None:
             seen = seen & self._of_keys(allowed)
-        return seen | ~seen.any(dim=-1, keepdim=True)
+        return seen
 
-    def with_term(self, mask: Tensor, term: ScoreTerm, *, like: Tensor) -> Tensor:
-        """Turn a boolean mask into one of numbers that holds a score term."""
-        assert term.table.size(0) == term.table.size(2) == 1, "the term differs between queries"
-        added = term.dense(self.distances).to(like.dtype)
-        return torch.where(mask, added, -math.inf)
+    def term(self, term: ScoreTerm, *, like: Tensor) -> Tensor:
+        """Return a score term by block, which broadcasts to [B·blocks, h, block, span]."""
+        if term.table.size(2) > 1:  # each query has its own
+            by_sentence = term.table.expand(like.size(0), -1, -1, -1)
+            term = ScoreTerm(self.cut(by_sentence))
+        return term.dense(self.distances).to(like.dtype)
 
     def _in_ranges(self, ranges: KeyRanges) -> Tensor:
         rest = self.queries.numel() - self.length  # queries after the end: their range is empty
@@ -116,3 +143,16 @@ class _Neighbourhood:
     def _of_keys(self, allowed: Tensor) -> Tensor:
         assert allowed.shape[1:] == (1, 1, self.length), "a mask of keys is [B, 1, 1, T]"
         return allowed[:, 0, 0][:, self.keys.clamp(0, self.length - 1)][:, :, None]
+
+
+def _cut(x: Tensor, block: int, blocks: int) -> Tensor:
+    """Cut [B, h, T, d] into [B, blocks, h, block, d], with zeros after the end."""
+    padded = F.pad(x, (0, 0, 0, block * blocks - x.size(2)))
+    return padded.view(*x.shape[:2], blocks, block, -1).transpose(1, 2)
+
+
+def _neighbours(x: Tensor, sides: tuple[int, int]) -> Tensor:
+    """Join each block with those beside it: [B, blocks, h, span·block, d]."""
+    blocks = x.size(1)
+    padded = F.pad(x, (0, 0, 0, 0, 0, 0, *sides))
+    return torch.cat([padded[:, i : i + blocks] for i in range(sum(sides) + 1)], dim=3)

@@ -190,9 +190,10 @@ def _end(asked: Tree, pairs: int, *, fine_tunes: bool) -> Tree:
     How long fine-tuning helps cannot be known beforehand.
     """
     budgets = {"steps", "epochs", "minutes"} & asked.keys()
-    end: Tree = {"schedule": asked.get("schedule") or "linear"}
+    free = "constant" if asked.get("optimiser") == "schedule_free" else None
+    end: Tree = {"schedule": asked.get("schedule") or free or "linear"}
     if not budgets and (fine_tunes or asked.get("patience") is not None):
-        return {"patience": 10, "schedule": asked.get("schedule") or "paper"}
+        return {"patience": 10, "schedule": asked.get("schedule") or free or "paper"}
     if not {"steps", "epochs"} & budgets:
         end["epochs"] = max_epochs(pairs)
     if "minutes" in budgets and "steps" not in budgets:

@@ -40,6 +40,8 @@ def learning_rate(config: TrainingConfig, d_model: int, step: int, spent: Spent)
             by_time = min(10 * _share_of_time(config, spent), MAX_WARMUP_SPEEDUP * warmup)
             rise = max(warmup, by_time, 10 * _share_counted(config, spent))
             return peak * min(rise, 1 - share_spent(config, spent))
+        case "constant":
+            return peak * min(warmup, 1.0)
 
 
 def _share_counted(config: TrainingConfig, spent: Spent) -> float:

@@ -1,4 +1,4 @@
-"""One training step: forward, loss, backward, and Adam (§5.3, §5.4)."""
+"""One training step: forward, loss, backward, and the optimiser (§5.3, §5.4)."""
 
 import math
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
-from transduce.config.schema import Config
+from transduce.config.schema import Config, TrainingConfig
 from transduce.data.batch import Batch
 from transduce.data.loader import StepBatches
 from transduce.data.packed_layout import PackedLayout
@@ -19,7 +19,9 @@ from transduce.text.special_ids import PAD_ID
 from transduce.training.distributed import Processes
 from transduce.training.step.loss import smoothed_loss
 from transduce.training.step.machine import Machine
-from transduce.training.step.optimiser import Gradients, adam, set_rate
+from transduce.training.step.muon import Muon
+from transduce.training.step.optimiser import Gradients, Optimiser, PlainAdam
+from transduce.training.step.schedule_free import ScheduleFreeAdam
 from transduce.training.step.spike_guard import SpikeGuard
 
 
@@ -41,12 +43,12 @@ class TrainStep:
 
     def __init__(self, model: Seq2Seq, config: Config, machine: Machine) -> None:
         self.model = model
-        self.optimiser = adam(model, config.training)
         self.guard = SpikeGuard(machine.device)
         self.max_tokens: int | None = None  # padded, computed at once; lowered when memory runs out
         self._config = config
         self._machine = machine
         self._gradients = Gradients(model)
+        self.optimiser = make_optimiser(model, config.training, self._gradients)
         self._tokens = torch.ones((), device=machine.device)  # the loss is a mean over these
         self._loss = torch.zeros((), device=machine.device)
         self._recorded: dict[torch.Size, GraphedFunction] = {}  # by the shape of a row
@@ -83,7 +85,7 @@ class TrainStep:
         processes.barrier()
         processes.sum(self._loss)
         processes.sum(self._gradients.flat)
-        set_rate(self.optimiser, rate)
+        self.optimiser.set_rate(rate)
         return StepResult(*self._update().unbind())
 
     def _backward(self, src: Tensor, tgt_in: Tensor, tgt_out: Tensor, *bounds: Tensor) -> Tensor:
@@ -170,14 +172,22 @@ class TrainStep:
             torch.cuda.empty_cache()
 
     def _update_weights(self) -> Tensor:
-        """Take an Adam step unless the guard skips it; return loss, norm and skipped, [3]."""
+        """Take a step unless the guard skips it; return loss, norm and skipped, [3]."""
         norm = self._gradients.clip(self._config.training.clip_norm)
         skipped = self.guard.judge(self._loss, norm)
-        # The fused kernel does nothing where this is 1, so the host need not wait for it.
-        self.optimiser.found_inf = skipped  # type: ignore[attr-defined]
-        self.optimiser.grad_scale = None  # type: ignore[attr-defined]
-        self.optimiser.step()
+        self.optimiser.step(skipped)
         return torch.stack([self._loss, norm, skipped])
+
+
+def make_optimiser(model: Seq2Seq, config: TrainingConfig, gradients: Gradients) -> Optimiser:
+    """Create the optimiser that the settings name."""
+    match config.optimiser:
+        case "adam":
+            return PlainAdam(model, config)
+        case "muon":
+            return Muon(model, config, gradients)
+        case "schedule_free":
+            return ScheduleFreeAdam(model, config, gradients)
 
 
 @torch.no_grad()
