@@ -235,7 +235,7 @@ class Service:
         for leg in before:
             own = self._translators[leg].default_options
             found = await self._translate_leg(leg, part, own)
-            between = [" ".join(one.text.split("\n")) for one in found]
+            between: list[Line] = [" ".join(one.text.split("\n")) for one in found]
             part = _Part(between, await self._counts(last, between))
         found = await self._translate_leg(last, part, options)
         return [replace(one, source=str(line)) for one, line in zip(found, lines, strict=True)]
