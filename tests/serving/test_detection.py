@@ -114,3 +114,18 @@ def test_routes_prefer_one_model_then_english() -> None:
     assert routes[LanguagePair("a", "c")].via == "en"
     assert routes[LanguagePair("b", "a")].via == "c"
     assert LanguagePair("a", "a") not in routes
+
+
+def test_two_models_translate_documents_one_after_the_other(client: TestClient) -> None:
+    page = "<ul><li>Guten <b>Tag</b></li><li>Danke</li></ul>"
+    found = translated(client, q=page, source="de", target="fr", format="html")
+    lines = "<li>FR:EN:GUTEN <B>TAG</B></li><li>FR:EN:DANKE</li>"
+    assert (found["translatedText"], found["via"]) == (f"<ul>{lines}</ul>", "en")
+
+
+def test_tags_do_not_count_when_a_language_is_detected(client: TestClient) -> None:
+    page = f'<p title="{ENGLISH * 5}" class="nothing but words of this language">{FRENCH}</p>'
+    found = translated(client, q=page, source="auto", target="en", format="html")
+    assert found["detectedLanguage"]["language"] == "fr"  # type: ignore[index]
+    as_text = translated(client, q=page, source="auto", target="de")
+    assert as_text["detectedLanguage"]["language"] == "en"  # type: ignore[index]
