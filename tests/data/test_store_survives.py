@@ -15,6 +15,7 @@ from transduce.data.store import StoreSpec, open_or_build
 from transduce.grammar import generate
 from transduce.text.tokenizer import Tokenizer
 
+PAIRS = 8_000
 BUILD = """
 import sys
 from pathlib import Path
@@ -30,7 +31,7 @@ if __name__ == "__main__":
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("corpus")
-    pairs = list(generate(20_000, seed=6))
+    pairs = list(generate(PAIRS, seed=6))
     (folder / "train.en").write_text("".join(f"{pair.src}\n" for pair in pairs), encoding="utf-8")
     (folder / "train.de").write_text("".join(f"{pair.tgt}\n" for pair in pairs), encoding="utf-8")
     Tokenizer.learn((t for p in pairs[:1000] for t in p), vocab_size=600).save(folder / "t.json")
@@ -86,7 +87,7 @@ def test_a_killed_build_is_followed_by_the_same_store(
     process.communicate()
     again = start(corpus, tmp_path)
     out, err = again.communicate()
-    assert (out, err) == ("20000\n", "")
+    assert (out, err) == (f"{PAIRS}\n", "")
     assert content(tmp_path) == undisturbed
 
 
@@ -94,7 +95,7 @@ def test_two_at_once_do_not_disturb_each_other(
     corpus: Path, undisturbed: dict[str, bytes], tmp_path: Path
 ) -> None:
     rivals = [start(corpus, tmp_path) for _ in range(2)]
-    assert [rival.communicate() for rival in rivals] == [("20000\n", "")] * 2
+    assert [rival.communicate() for rival in rivals] == [(f"{PAIRS}\n", "")] * 2
     assert content(tmp_path) == undisturbed
 
 
