@@ -37,6 +37,7 @@ from transduce.cli.terminal.parsing import StrictTyper, explain
 from transduce.cli.terminal.text_output import drop_unwritable_output
 from transduce.cli.train import train
 from transduce.cli.translate import translate
+from transduce.cli.translate_file import translate_one_file
 from transduce.errors import InputError, TransduceError
 
 app = StrictTyper(
@@ -47,6 +48,7 @@ app = StrictTyper(
 app.command()(demo)
 app.command()(train)
 app.command()(translate)
+app.command("translate-file")(translate_one_file)
 app.command()(evaluate)
 app.command()(score)
 app.command()(sweep)

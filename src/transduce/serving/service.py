@@ -2,7 +2,7 @@
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
@@ -10,10 +10,11 @@ from functools import partial
 from transduce.errors import InputError
 from transduce.serving.batcher import Batcher, BatchKey
 from transduce.serving.documents import Document, sentence_counts, split_lines
+from transduce.serving.files import HeldFiles
 from transduce.serving.languages import LanguagePair
 from transduce.serving.limits import Limits
 from transduce.serving.refusal import Refused
-from transduce.serving.text_thread import TextThread
+from transduce.serving.text_thread import LITTLE, Result, TextThread
 from transduce.text.phrases.glossary import Glossary
 from transduce.translation.options import Alternative, Options, Translation
 from transduce.translation.translator import Translator
@@ -82,6 +83,8 @@ class Service:
         self.glossaries = dict(glossaries or {})
         self.batcher = batcher
         self.texts = TextThread()
+        self.files = HeldFiles(limits)
+        self._file_thread = TextThread(name="files")
         self.pairs = sorted(translators)
         self.sources = sorted({pair.source for pair in self.pairs})
         self._translators = dict(translators)
@@ -154,6 +157,28 @@ class Service:
                 await self._wait_for_capacity(part.sentences)
             yield await self._translate_part(pair, part, options)
             is_first = False
+
+    async def translate_texts(
+        self, pair: LanguagePair, texts: Sequence[str], options: Options
+    ) -> list[str]:
+        """Translate the texts of a file, each on one line, as a stream does with its lines."""
+        characters = sum(map(len, texts))
+        _check_limit(characters, self.limits.max_file_characters, "characters in the file")
+        _check_limit(len(texts), self.limits.max_document_lines, "paragraphs or strings")
+        if not texts:
+            return []
+        parts = self.stream(pair, "\n".join(texts), options)
+        return [line.text async for lines in parts for line in lines]
+
+    async def file_work(self, work: Callable[[], Result]) -> Result:
+        """Return the result of work on a file, in a thread that texts do not wait for."""
+        return await self._file_thread.run(work, characters=LITTLE + 1)
+
+    def close(self) -> None:
+        """End the threads, and forget the files."""
+        self.texts.close()
+        self._file_thread.close()
+        self.files.clear()
 
     async def _counts(self, pair: LanguagePair, lines: Sequence[str]) -> list[int]:
         """Count the sentences of each line."""

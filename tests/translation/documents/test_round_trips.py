@@ -50,9 +50,7 @@ def _tags(content: bytes) -> list[bytes]:
     return re.findall(rb"<[^<>]*>", content.replace(b' xml:space="preserve"', b""))
 
 
-@pytest.mark.parametrize(
-    ("name", "read"), [("a.json", json.loads), ("a.yaml", lambda text: yaml.load(text, _Loader))]
-)
+@pytest.mark.parametrize(("name", "read"), [("a.json", json.loads), ("a.yaml", yaml.safe_load)])
 def test_strings_change_and_nothing_else(name: str, read: Callable[[bytes], object]) -> None:
     def shape(value: object) -> object:
         if isinstance(value, dict):
@@ -61,16 +59,10 @@ def test_strings_change_and_nothing_else(name: str, read: Callable[[bytes], obje
             return [shape(one) for one in value]
         return value.count("\n") if isinstance(value, str) else value
 
-    before, after = read(FILES[name]), read(translated(FILES[name], name, longer))
+    content = FILES[name].replace(b"!custom ", b"")
+    before, after = read(content), read(translated(content, name, longer))
     assert shape(before) == shape(after)
     assert before != after
-
-
-class _Loader(yaml.SafeLoader):
-    """Knows the tag of the sample."""
-
-
-_Loader.add_constructor("!custom", lambda loader, node: loader.construct_scalar(node))
 
 
 def test_open_messages_are_filled_and_others_stay() -> None:
@@ -130,7 +122,7 @@ def test_text_is_written_as_its_format_has_it() -> None:
         once = translated(FILES[name], name, lambda _: wild)
         translated(once, name, same)  # it can be read again
     once = translated(b"first\n\nsecond [x](y)\n", "a.md", lambda _: "1. # a * b")
-    assert once == b"1\\. # a \\* b\n\n1\\. # a [\\* b](y)\n"
+    assert once == b"1\\. # a \\* b\n\n1\\. # a \\* [b](y)\n"
     assert translated(b"| a |\n|---|\n| b |\n", "a.md", lambda _: "x | y") == (
         b"| x \\| y |\n|---|\n| x \\| y |\n"
     )
