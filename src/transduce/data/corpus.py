@@ -1,9 +1,9 @@
 """Reading parallel text as a stream, whatever its format.
 
-It comes as two aligned files, or as one file with both sides: TSV, CSV, JSON lines, TMX, PO, XLIFF or
-trees in Penn brackets, each plain or compressed. `fields` names the two columns, fields or languages
-of such a file; PO and XLIFF say themselves what is source and target, and of a treebank the words
-are the source, and the trees the target.
+It comes as two aligned files, or as one file with both sides: TSV, CSV, JSON lines, TMX, PO, XLIFF
+or trees in Penn brackets, each plain or compressed. `fields` names the two columns, fields or
+languages of such a file. PO and XLIFF say themselves what is the source and what the target; of a
+treebank the words are the source, and the trees the target.
 `count_pairs` reads everything once before any work starts, so that an error in the last line is
 found early.
 """
