@@ -6,13 +6,15 @@ from urllib.parse import urlsplit
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.serving.fakes import Shouting, as_translator
+from tests.serving.fakes import Running, Shouting, as_translator
 from tests.translation.documents.samples import FILES, archive, members, translated
 from transduce.serving.app import make_app
 from transduce.serving.files import HeldFiles
 from transduce.serving.keys import Keys
 from transduce.serving.languages import LanguagePair
 from transduce.serving.limits import Limits
+from transduce.serving.refusal import Refused
+from transduce.serving.service import Service
 
 EN_DE = LanguagePair("en", "de")
 FIELDS = {"source": "en", "target": "de"}
@@ -90,6 +92,16 @@ def test_a_key_is_needed_to_send_but_not_to_fetch() -> None:
         assert fetched(client, answer["translatedFileUrl"]) == b"WORD"
         assert client.get("/download_file/other.txt").status_code == 404
         assert client.get("/download_file/..%2f..%2fetc").status_code == 404
+
+
+def test_more_files_at_a_time_than_allowed_are_refused() -> None:
+    fake = as_translator(Shouting())
+    service = Service({EN_DE: fake}, Running().batcher, Limits(max_files=1))
+    with service.one_more_file(), pytest.raises(Refused) as refused, service.one_more_file():
+        pass
+    assert refused.value.status == 429
+    with service.one_more_file():
+        service.close()
 
 
 def test_a_name_cannot_lead_anywhere(shouting: TestClient) -> None:

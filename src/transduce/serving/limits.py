@@ -23,6 +23,7 @@ class Limits:
     max_document_lines: int = 20_000  # of a stream
     max_file_bytes: int = 4 << 20  # of a file to translate
     max_file_characters: int = 500_000  # of the text in it
+    max_files: int = 16  # being translated at a time
     max_held_bytes: int = 64 << 20  # of translated files that can be fetched, all together
     file_s: float = 600.0  # how long a translated file can be fetched
     max_attention_characters: int = 1_000  # lower, since the weights take memory

@@ -3,7 +3,7 @@
 import asyncio
 import math
 from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -13,7 +13,7 @@ from transduce.serving.documents import Document, sentence_counts, split_lines
 from transduce.serving.files import HeldFiles
 from transduce.serving.languages import LanguagePair
 from transduce.serving.limits import Limits
-from transduce.serving.refusal import Refused
+from transduce.serving.refusal import Refused, too_busy
 from transduce.serving.text_thread import LITTLE, Result, TextThread
 from transduce.text.phrases.glossary import Glossary
 from transduce.translation.options import Alternative, Options, Translation
@@ -85,6 +85,7 @@ class Service:
         self.texts = TextThread()
         self.files = HeldFiles(limits)
         self._file_thread = TextThread(name="files")
+        self._files_in_work = 0
         self.pairs = sorted(translators)
         self.sources = sorted({pair.source for pair in self.pairs})
         self._translators = dict(translators)
@@ -169,6 +170,17 @@ class Service:
             return []
         parts = self.stream(pair, "\n".join(texts), options)
         return [line.text async for lines in parts for line in lines]
+
+    @contextmanager
+    def one_more_file(self) -> Iterator[None]:
+        """Count a file that is being translated; refuse it if there are too many."""
+        if self._files_in_work >= self.limits.max_files:
+            raise too_busy(1)
+        self._files_in_work += 1
+        try:
+            yield
+        finally:
+            self._files_in_work -= 1
 
     async def file_work(self, work: Callable[[], Result]) -> Result:
         """Return the result of work on a file, in a thread that texts do not wait for."""

@@ -89,7 +89,9 @@ ODT = archive(
         'xmlns:manifest="urn:oasis:names:tc:opendocument:xmlns:manifest:1.0" '
         'manifest:version="1.2"><manifest:file-entry manifest:full-path="/" '
         'manifest:media-type="application/vnd.oasis.opendocument.text"/><manifest:file-entry '
-        'manifest:full-path="content.xml" manifest:media-type="text/xml"/></manifest:manifest>',
+        'manifest:full-path="content.xml" manifest:media-type="text/xml"/><manifest:file-entry '
+        'manifest:full-path="Pictures/picture.png" manifest:media-type="image/png"/>'
+        "</manifest:manifest>",
         "Pictures/picture.png": PICTURE,
     },
     stored=("mimetype",),

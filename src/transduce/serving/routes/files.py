@@ -79,7 +79,8 @@ def make_files(service: Service, keys: Keys) -> APIRouter:
         sent = await _read(request)
         check_key(keys, sent.api_key, bearer_of(request))
         pair = service.pair(sent.source, sent.target)
-        written = await _translated(service, sent, pair)
+        with service.one_more_file():
+            written = await _translated(service, sent, pair)
         key = service.files.add(written, sent.name)
         name = quote(f"{key}.{sent.name}")
         return TranslateFileResponse(translatedFileUrl=f"{request.base_url}download_file/{name}")

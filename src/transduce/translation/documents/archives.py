@@ -20,6 +20,7 @@ from transduce.translation.documents.limits import (
     check_size,
 )
 
+BLOCK_BYTES = 1 << 16
 METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 MACROS = re.compile(r"(^|/)(vbaProject\w*\.bin|vbaData\.xml|Basic/.*|Scripts/.*)$", re.IGNORECASE)
 """Members that hold programs of a document."""
@@ -73,9 +74,23 @@ class Archive:
         with zipfile.ZipFile(written, "w") as out:
             out.comment = self._zip.comment
             for member in self._members:
-                content = changed.get(member.filename)
-                out.writestr(copy(member), self._unpacked(member) if content is None else content)
+                if member.filename in changed:
+                    out.writestr(copy(member), changed[member.filename])
+                else:
+                    self._copy(member, out)
         return written.getvalue()
+
+    def _copy(self, member: zipfile.ZipInfo, out: zipfile.ZipFile) -> None:
+        """Copy a member as it is, a little at a time."""
+        size = 0
+        try:
+            with self._zip.open(copy(member)) as stream, out.open(copy(member), "w") as written:
+                while block := stream.read(BLOCK_BYTES):
+                    written.write(block)
+                    size += len(block)
+        except _DAMAGED as damaged:
+            raise self._damaged(damaged) from damaged
+        self._check_complete(member, size)
 
     def _unpacked(self, member: zipfile.ZipInfo) -> bytes:
         try:
@@ -83,9 +98,12 @@ class Archive:
                 content = stream.read(member.file_size + 1)
         except _DAMAGED as damaged:
             raise self._damaged(damaged) from damaged
-        if len(content) != member.file_size:
-            raise InputError(f"{self.name} is damaged: {member.filename[:100]} is not complete")
+        self._check_complete(member, len(content))
         return content
+
+    def _check_complete(self, member: zipfile.ZipInfo, size: int) -> None:
+        if size != member.file_size:
+            raise InputError(f"{self.name} is damaged: {member.filename[:100]} is not complete")
 
     def _check(self, member: zipfile.ZipInfo) -> None:
         name = member.filename

@@ -2,7 +2,7 @@
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import yaml
 
@@ -63,14 +63,22 @@ def _is_string(event: yaml.ScalarEvent) -> bool:
         return False
     if event.tag or event.style in ("'", '"', "|", ">"):
         return True
-    found = _RESOLVER.resolve(yaml.ScalarNode, event.value, (True, False))
-    return bool(found == "tag:yaml.org,2002:str")
+    return _reads_as_string(event.value)
+
+
+def _reads_as_string(text: str) -> bool:
+    """Whether a value without quotes is a string, and no number, date or the like."""
+    resolve: Callable[..., object] = _RESOLVER.resolve
+    return resolve(yaml.ScalarNode, text, (True, False)) == STRING_TAGS[-1]
 
 
 def _add(found: EditableText, value: yaml.ScalarEvent) -> None:
-    text, end = found.content.text, value.end_mark.index
-    properties = _PROPERTIES.match(text, value.start_mark.index, end)
-    start = properties.end() if properties else value.start_mark.index
+    text = found.content.text
+    assert value.start_mark is not None
+    assert value.end_mark is not None
+    start, end = value.start_mark.index, value.end_mark.index
+    properties = _PROPERTIES.match(text, start, end)
+    start = properties.end() if properties else start
     while end > start and text[end - 1] in " \t\r\n":  # a block ends where the next thing begins
         end -= 1
     match text[start : start + 1] if value.style else "":
@@ -131,6 +139,5 @@ def _in_double_quotes(text: str) -> str:
 
 def _plain(text: str) -> str:
     """Write a text without quotes, if it reads as the same text then."""
-    is_string = str(_RESOLVER.resolve(yaml.ScalarNode, text, (True, False))).endswith(":str")
-    is_safe = _SAFE_PLAIN.fullmatch(text) and text == text.strip() and is_string
-    return text if is_safe else f'"{_in_double_quotes(text)}"'
+    is_safe = _SAFE_PLAIN.fullmatch(text) and text == text.strip()
+    return text if is_safe and _reads_as_string(text) else f'"{_in_double_quotes(text)}"'
