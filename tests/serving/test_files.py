@@ -9,7 +9,7 @@ from fastapi.testclient import TestClient
 from tests.serving.fakes import Running, Shouting, as_translator
 from tests.translation.documents.samples import FILES, archive, members, translated
 from transduce.serving.app import make_app
-from transduce.serving.files import HeldFiles
+from transduce.serving.http.held_files import HeldFiles
 from transduce.serving.keys import Keys
 from transduce.serving.languages import LanguagePair
 from transduce.serving.limits import Limits

@@ -28,6 +28,7 @@ from transduce.cli.demo import demo
 from transduce.cli.describe import describe
 from transduce.cli.evaluate import evaluate
 from transduce.cli.export import export_model, import_model
+from transduce.cli.files.translate_file import translate_one_file
 from transduce.cli.presets import presets
 from transduce.cli.runs import list_runs
 from transduce.cli.score import score
@@ -37,7 +38,6 @@ from transduce.cli.terminal.parsing import StrictTyper, explain
 from transduce.cli.terminal.text_output import drop_unwritable_output
 from transduce.cli.train import train
 from transduce.cli.translate import translate
-from transduce.cli.translate_file import translate_one_file
 from transduce.errors import InputError, TransduceError
 
 app = StrictTyper(

@@ -10,7 +10,7 @@ from functools import partial
 from transduce.errors import InputError
 from transduce.serving.batcher import Batcher, BatchKey
 from transduce.serving.documents import Document, sentence_counts, split_lines
-from transduce.serving.files import HeldFiles
+from transduce.serving.http.held_files import HeldFiles
 from transduce.serving.languages import LanguagePair
 from transduce.serving.limits import Limits
 from transduce.serving.refusal import Refused, too_busy

@@ -5,8 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from transduce.translation.documents.segments import (
-    Part,
     Segment,
+    SegmentPart,
     divide,
     place_translations,
     texts_to_translate,
@@ -14,9 +14,11 @@ from transduce.translation.documents.segments import (
 )
 
 
-def parts(*texts: str) -> list[Part]:
+def parts(*texts: str) -> list[SegmentPart]:
     """Make parts; one in backticks is kept, every other one is inside a code."""
-    return [Part(text.strip("`"), text.startswith("`"), n % 2) for n, text in enumerate(texts)]
+    return [
+        SegmentPart(text.strip("`"), text.startswith("`"), n % 2) for n, text in enumerate(texts)
+    ]
 
 
 @pytest.mark.parametrize(
@@ -50,7 +52,7 @@ def test_words_go_where_they_fit(source: list[str], translation: str, expected: 
     st.text(alphabet="abc de,.今́", min_size=1, max_size=40),
 )
 def test_no_text_is_lost_or_doubled(texts: list[str], translation: str) -> None:
-    segment = Segment(tuple(Part(text, depth=n % 3) for n, text in enumerate(texts)))
+    segment = Segment(tuple(SegmentPart(text, depth=n % 3) for n, text in enumerate(texts)))
     if not segment.needs_translation:
         assert place_translations([segment], []) == [None]
         return
@@ -66,7 +68,7 @@ def test_no_text_is_lost_or_doubled(texts: list[str], translation: str) -> None:
     st.text(alphabet="ab c", min_size=1, max_size=30),
 )
 def test_what_is_kept_costs_no_text(texts: list[tuple[str, bool]], translation: str) -> None:
-    segment = Segment(tuple(Part(text, kept) for text, kept in [*texts, ("a", False)]))
+    segment = Segment(tuple(SegmentPart(text, kept) for text, kept in [*texts, ("a", False)]))
     [placed] = place_translations([segment], [translation])
     if placed is None:
         return
@@ -79,7 +81,7 @@ def test_what_is_kept_costs_no_text(texts: list[tuple[str, bool]], translation: 
     assert all(letter in written for letter in translation if letter != " ")  # in this order
 
 
-def _is_code(part: Part) -> bool:
+def _is_code(part: SegmentPart) -> bool:
     return part.is_kept and bool(part.text.strip())
 
 

@@ -8,7 +8,8 @@ from collections import Counter
 from dataclasses import dataclass, field
 
 from transduce.translation.documents.edits import Edit, EditableText, Slot, escape_markup
-from transduce.translation.documents.segments import Part, Segment
+from transduce.translation.documents.limits import MAX_PARTS
+from transduce.translation.documents.segments import Segment, SegmentPart
 from transduce.translation.documents.xml_scanner import Attributes
 
 Names = frozenset[str]
@@ -145,7 +146,7 @@ class SegmentCollector:
         """End the segment that is being read."""
         parts = self._open[-1].parts
         self._open[-1].parts = []
-        found = tuple(Part(part.text, part.is_kept, part.depth) for part in parts)
+        found = tuple(SegmentPart(part.text, part.is_kept, part.depth) for part in parts)
         if any(part.text.strip() and not part.is_kept for part in found):
             whole = "".join(part.text for part in found)
             lines = whole.strip().count("\n") + 1 if self._rules.keeps_lines else 1
@@ -173,7 +174,9 @@ class SegmentCollector:
         last = parts[-1] if parts else None
         if last and part.key is not None and last.key == part.key and last.is_kept == part.is_kept:
             return  # the text that follows belongs to it
-        parts.append(part)
+        if len(parts) == MAX_PARTS:
+            self.flush()  # which counts them, so that the next is refused
+        self._open[-1].parts.append(part)
 
     def _end_text(self, at: int) -> None:
         if self._text_from is None:

@@ -34,7 +34,7 @@ _UNIT = re.compile(
 
 
 @dataclass(frozen=True)
-class Part:
+class SegmentPart:
     """Text between two inline codes."""
 
     text: str
@@ -46,7 +46,7 @@ class Part:
 class Segment:
     """A text that is translated as one."""
 
-    parts: tuple[Part, ...]
+    parts: tuple[SegmentPart, ...]
     lines: int = 1  # lines that its translation is broken into
 
     @property
@@ -103,7 +103,7 @@ class SegmentCount:
                 raise InputError(f"{self._name} has more than {most:,} {what}: translate less")
 
 
-def divide(parts: Sequence[Part], translation: str) -> tuple[str, ...]:
+def divide(parts: Sequence[SegmentPart], translation: str) -> tuple[str, ...]:
     """Divide a translation among parts, in order; what is kept stays where its words are, if any.
 
     Parts that the translation has as they are, such as names and code, get these words. The rest
@@ -152,11 +152,11 @@ def _placed(segment: Segment, translation: str) -> Placed:
     return (*before, *divide(parts[first:last], text), *after)
 
 
-def _is_text(part: Part) -> bool:
+def _is_text(part: SegmentPart) -> bool:
     return not part.is_kept and bool(part.text.strip())
 
 
-def _anchors(parts: Sequence[Part], translation: str) -> list[tuple[int, int, int]]:
+def _anchors(parts: Sequence[SegmentPart], translation: str) -> list[tuple[int, int, int]]:
     """Find parts that occur in the translation as they are: (part, start, end), in order.
 
     Text before, between and after them must have a part to go to.
@@ -180,11 +180,11 @@ def _anchors(parts: Sequence[Part], translation: str) -> list[tuple[int, int, in
     return found
 
 
-def _words(part: Part) -> str:
+def _words(part: SegmentPart) -> str:
     return " ".join(part.text.split())
 
 
-def _occurrence(part: Part, translation: str, cursor: int) -> int | None:
+def _occurrence(part: SegmentPart, translation: str, cursor: int) -> int | None:
     """Return where a part occurs from the cursor on, as whole words; of text, if it is unique."""
     words = _words(part)
     if not words:
@@ -207,7 +207,7 @@ def _joins(two: str) -> bool:
     return len(two) == 2 and two.isalnum()
 
 
-def _distribute(parts: Sequence[Part], placed: list[str], group: range, text: str) -> None:
+def _distribute(parts: Sequence[SegmentPart], placed: list[str], group: range, text: str) -> None:
     """Divide a text among the parts of a group in proportion to their lengths, between words."""
     of_text = [place for place in group if _is_text(parts[place])]
     if not of_text:
@@ -231,12 +231,12 @@ def _distribute(parts: Sequence[Part], placed: list[str], group: range, text: st
     placed[after] += text[units[-1][1] :]
 
 
-def _edge(parts: Sequence[Part], blanks: range, otherwise: int) -> int:
+def _edge(parts: Sequence[SegmentPart], blanks: range, otherwise: int) -> int:
     """Return a part of nothing but space among some, or else another one."""
     return next((p for p in blanks if not parts[p].is_kept and parts[p].text), otherwise)
 
 
-def _place_space(parts: Sequence[Part], placed: list[str], group: range, space: str) -> None:
+def _place_space(parts: Sequence[SegmentPart], placed: list[str], group: range, space: str) -> None:
     """Put space where there is no text: into a part of the group, or beside it."""
     beside = (*group, group.stop, group.start - 1)
     usable = (p for p in beside if 0 <= p < len(parts) and not parts[p].is_kept)
@@ -245,7 +245,9 @@ def _place_space(parts: Sequence[Part], placed: list[str], group: range, space: 
         placed[place] += space
 
 
-def _place_gap(parts: Sequence[Part], placed: list[str], left: int, right: int, gap: str) -> None:
+def _place_gap(
+    parts: Sequence[SegmentPart], placed: list[str], left: int, right: int, gap: str
+) -> None:
     """Put the space between two parts where the source has it, or outside of inline codes."""
     between = range(left + 1, right)
     if any(parts[place].is_kept and parts[place].text.strip() for place in between):
@@ -266,7 +268,7 @@ def _place_gap(parts: Sequence[Part], placed: list[str], left: int, right: int, 
         placed[left] += gap
 
 
-def _cuts(parts: Sequence[Part], units: Sequence[tuple[int, int]]) -> Iterator[int]:
+def _cuts(parts: Sequence[SegmentPart], units: Sequence[tuple[int, int]]) -> Iterator[int]:
     """Choose between which units each part ends: in proportion, with a space where it had one."""
     weights = [len("".join(part.text.split())) for part in parts]
     offsets = [0, *accumulate(end - start for start, end in units)]
@@ -288,5 +290,5 @@ def _cuts(parts: Sequence[Part], units: Sequence[tuple[int, int]]) -> Iterator[i
         yield last
 
 
-def _has_space(left: Part, right: Part) -> bool:
+def _has_space(left: SegmentPart, right: SegmentPart) -> bool:
     return left.text[-1:].isspace() or right.text[:1].isspace()

@@ -8,7 +8,7 @@ from transduce.errors import InputError
 from transduce.translation.documents.edits import EditableText, Slot
 from transduce.translation.documents.encodings import decode
 from transduce.translation.documents.limits import MAX_DEPTH
-from transduce.translation.documents.segments import Part, Segment
+from transduce.translation.documents.segments import Segment, SegmentPart
 
 _TOKEN = re.compile(
     r"""[ \t\r\n]*+(?:
@@ -31,7 +31,7 @@ def parse_json_strings(content: bytes, name: str) -> EditableText:
         for line in ESCAPED_LINE.finditer(text, start + 1, end - 1):
             said = _unescaped(line["line"] or "")
             if said.strip():
-                found.add(Segment((Part(said),)), [Slot((line.span(),), escape)])
+                found.add(Segment((SegmentPart(said),)), [Slot((line.span(),), escape)])
     return found
 
 

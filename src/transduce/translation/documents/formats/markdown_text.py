@@ -14,7 +14,7 @@ from transduce.translation.documents.edits import EditableText, Slot
 from transduce.translation.documents.encodings import decode
 from transduce.translation.documents.formats.html_text import add_html
 from transduce.translation.documents.limits import MAX_MARKDOWN_BYTES, check_size
-from transduce.translation.documents.segments import Part, Segment
+from transduce.translation.documents.segments import Segment, SegmentPart
 
 FRONT_MATTER = re.compile(
     r"(---|\+\+\+)[ \t]*\r?\n.*?^\1[ \t]*(?:\r?\n|$)", re.DOTALL | re.MULTILINE
@@ -115,7 +115,7 @@ class _InlineText:
 
     def __init__(self, found: EditableText, block: _Block, labels: frozenset[str]) -> None:
         self._found, self._block, self._labels = found, block, labels
-        self._parts: list[Part] = []
+        self._parts: list[SegmentPart] = []
         self._slots: list[Slot] = []
         self._depth = 0
 
@@ -151,7 +151,7 @@ class _InlineText:
         return match.end()
 
     def _keep(self, text: str) -> None:
-        self._parts.append(Part(text, True, self._depth + 1))
+        self._parts.append(SegmentPart(text, True, self._depth + 1))
         self._slots.append(Slot((), str))
 
     def _add_text(self, start: int, end: int) -> None:
@@ -168,7 +168,9 @@ class _InlineText:
             number = _NUMBER_AT_START.match(new) if is_first else None
             return f"{number[0]}\\{new[number.end() :]}" if number else new
 
-        self._parts.append(Part(_ESCAPED.sub(r"\1", block.text[start:end]), depth=self._depth))
+        self._parts.append(
+            SegmentPart(_ESCAPED.sub(r"\1", block.text[start:end]), depth=self._depth)
+        )
         # The end is that of the last character: what is between lines belongs to what follows.
         self._slots.append(Slot(((block.place(start), block.place(end - 1) + 1),), encode))
 

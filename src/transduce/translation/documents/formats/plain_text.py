@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from transduce.translation.documents.edits import EditableText, Encode, Slot
 from transduce.translation.documents.encodings import decode
-from transduce.translation.documents.segments import Part, Segment
+from transduce.translation.documents.segments import Segment, SegmentPart
 
 LINE = re.compile(r"[^\r\n]+")
 _BLOCK = re.compile(r"[^\r\n]++(?:\r?\n[^\r\n]++)*+")
@@ -26,7 +26,7 @@ def parse_text(content: bytes, name: str) -> EditableText:
     found = EditableText(decode(content, name))
     for line in LINE.finditer(found.content.text):
         if not line[0].isspace():
-            found.add(Segment((Part(line[0]),)), [Slot((line.span(),), _same)])
+            found.add(Segment((SegmentPart(line[0]),)), [Slot((line.span(),), _same)])
     return found
 
 
@@ -64,7 +64,7 @@ def _parse_cues(content: bytes, name: str, *, decode_text: Encode, encode: Encod
         for start, end in _cue_texts(text, times.end(), block.end()):
             parts, slots = [], []
             for first, last in _between_codes(text, start, end):
-                parts.append(Part(decode_text(text[first:last])))
+                parts.append(SegmentPart(decode_text(text[first:last])))
                 slots.append(Slot(((first, last),), write))
             if parts:
                 lines = text.count("\n", start, end) + 1

@@ -8,7 +8,7 @@ from transduce.data.formats.po import FUZZY, KEYWORD, unescaped
 from transduce.errors import InputError
 from transduce.translation.documents.edits import Edit, edited
 from transduce.translation.documents.encodings import DecodedText, decode
-from transduce.translation.documents.segments import Part, Placed, Segment, SegmentCount
+from transduce.translation.documents.segments import Placed, Segment, SegmentCount, SegmentPart
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
@@ -63,7 +63,7 @@ class PoFile:
         lines = re.split(r"(\n)", entry.fields[source].text)
         self.sources.append((entry, source, lines))
         for line in lines[::2]:
-            self.segments.append(Segment((Part(line),)))
+            self.segments.append(Segment((SegmentPart(line),)))
             self._count.add(self.segments[-1])
 
     def written(self, placed: Sequence[Placed]) -> bytes:

@@ -12,7 +12,7 @@ from transduce.translation.documents.encodings import decode
 from transduce.translation.documents.formats.json_strings import ESCAPED_LINE
 from transduce.translation.documents.formats.plain_text import LINE
 from transduce.translation.documents.limits import MAX_DEPTH
-from transduce.translation.documents.segments import Part, Segment
+from transduce.translation.documents.segments import Segment, SegmentPart
 
 STRING_TAGS = (None, "!", "tag:yaml.org,2002:str")
 _SAFE_PLAIN = re.compile(r"[^\W\d_](?:[^\n\r:#\[\]{},&*!|>'\"%@`\\]|(?<=\w):(?=\w))*+")
@@ -109,7 +109,7 @@ def _add_spans(
     for start, end in spans:
         said = decode_text(found.content.text[start:end])
         if said.strip():
-            found.add(Segment((Part(said),)), [Slot(((start, end),), encode)])
+            found.add(Segment((SegmentPart(said),)), [Slot(((start, end),), encode)])
 
 
 def _indented(line: re.Match[str]) -> tuple[int, int]:
