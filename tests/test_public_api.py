@@ -17,6 +17,7 @@ def test_the_public_names() -> None:
         "Seq2Seq",
         "TrainingOutcome",
         "TransduceError",
+        "TranslatedFile",
         "Translation",
         "Translator",
         "__version__",
@@ -26,6 +27,7 @@ def test_the_public_names() -> None:
         "load_config",
         "score",
         "train",
+        "translate_file",
         "wording",
     ]
     assert all(hasattr(transduce, name) for name in transduce.__all__)

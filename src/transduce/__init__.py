@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from transduce.models.base import Seq2Seq
     from transduce.models.build import build_model
     from transduce.training.loop import TrainingOutcome, train
+    from transduce.translation.documents.translate import TranslatedFile, translate_file
     from transduce.translation.load import load
     from transduce.translation.options import Options, Translation
     from transduce.translation.scorer import PairScore, score
@@ -33,6 +34,7 @@ __all__ = [
     "Seq2Seq",
     "TrainingOutcome",
     "TransduceError",
+    "TranslatedFile",
     "Translation",
     "Translator",
     "__version__",
@@ -42,6 +44,7 @@ __all__ = [
     "load_config",
     "score",
     "train",
+    "translate_file",
     "wording",
 ]
 
@@ -52,6 +55,7 @@ _MODULES = {
     "PairScore": "transduce.translation.scorer",
     "Seq2Seq": "transduce.models.base",
     "TrainingOutcome": "transduce.training.loop",
+    "TranslatedFile": "transduce.translation.documents.translate",
     "Translation": "transduce.translation.options",
     "Translator": "transduce.translation.translator",
     "build_model": "transduce.models.build",
@@ -60,6 +64,7 @@ _MODULES = {
     "load_config": "transduce.config.load",
     "score": "transduce.translation.scorer",
     "train": "transduce.training.loop",
+    "translate_file": "transduce.translation.documents.translate",
     "wording": "transduce.translation.wording.read",
 }
 

@@ -81,6 +81,20 @@ await import(`data:text/javascript,${encodeURIComponent(source)}`);
 await until(() => elements.pair.value !== "");
 
 const scenarios = {
+  async file() {
+    const files = [new File(["one <b>two</b>"], "a.html")];
+    let prevented = 0;
+    const event = { dataTransfer: { files, types: ["Files"] }, preventDefault() { prevented += 1; } };
+    elements.form.fire("dragover", event);
+    elements.form.fire("drop", event);
+    const said = elements["file-status"];
+    await until(() => said.children.length === 1);
+    const [link] = said.children;
+    const saved = await (await realFetch(address + link.href)).text();
+    elements.form.fire("drop", { ...event, dataTransfer: { files: [new File(["x"], "a.exe")] } });
+    await until(() => !fault.hidden && fault.textContent);
+    return { prevented, said: link.textContent, saved, fault: fault.textContent.includes(".exe"), isHidden: said.hidden };
+  },
   async glossary() {
     const { glossary } = elements;
     type("one");

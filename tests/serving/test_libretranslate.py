@@ -89,4 +89,6 @@ def test_frontends_get_languages_health_and_settings(client: TestClient) -> None
     settings = client.get("/frontend/settings").json()
     assert settings["charLimit"] == 10_000
     assert settings["language"]["target"] == {"code": "de", "name": "German"}
-    assert settings["keyRequired"] is settings["filesTranslation"] is False
+    assert settings["keyRequired"] is False
+    assert settings["filesTranslation"] is True
+    assert {".docx", ".odt", ".md", ".po"} <= set(settings["supportedFilesFormat"])

@@ -87,6 +87,17 @@ def test_a_glossary_of_the_server_can_be_chosen(port: int) -> None:
 
 
 @needs_node
+def test_a_file_that_is_dropped_on_the_page_comes_back_translated(port: int) -> None:
+    assert run(port, "file") == {
+        "prevented": 3,
+        "said": "Save the translation of a.html",
+        "saved": "ONE <b>TWO</b>",
+        "fault": True,
+        "isHidden": True,
+    }
+
+
+@needs_node
 def test_escape_in_the_pause_stops_what_would_be_asked(port: int) -> None:
     assert run(port, "paused") == {"stopped": "Stopped.", "asked": 0, "shown": ""}
 

@@ -29,6 +29,7 @@ from transduce.cli.demo import demo
 from transduce.cli.describe import describe
 from transduce.cli.evaluate import evaluate
 from transduce.cli.export import export_model, import_model
+from transduce.cli.files.translate_file import translate_one_file
 from transduce.cli.presets import presets
 from transduce.cli.runs import list_runs
 from transduce.cli.score import score
@@ -48,6 +49,7 @@ app = StrictTyper(
 app.command()(demo)
 app.command()(train)
 app.command()(translate)
+app.command("translate-file")(translate_one_file)
 app.command()(evaluate)
 app.command()(score)
 app.command()(sweep)

@@ -17,7 +17,8 @@ def score(
     src: Annotated[
         Path,
         typer.Option(
-            metavar="FILE", help="Source text; or a .tsv, .csv, .jsonl or .tmx, without --tgt."
+            metavar="FILE",
+            help="Source text; or a .tsv, .csv, .jsonl, .tmx, .po, .xlf, without --tgt.",
         ),
     ],
     tgt: Annotated[

@@ -22,7 +22,8 @@ RecipeArgument = Annotated[
 SrcOption = Annotated[
     list[str] | None,
     typer.Option(
-        metavar="FILE", help="Source text; or both sides: .tsv, .csv, .jsonl, .tmx, .mrg."
+        metavar="FILE",
+        help="Source text; or both sides: .tsv, .csv, .jsonl, .tmx, .po, .xlf, .mrg.",
     ),
 ]
 TgtOption = Annotated[

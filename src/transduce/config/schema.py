@@ -139,8 +139,8 @@ class DataConfig(Section):
     )
     src: Files = Field(
         default=(),
-        description="source text: one or more files; or .tsv, .csv, .jsonl or .tmx with both "
-        "sides, or trees in .mrg or .ptb",
+        description="source text: one or more files; or .tsv, .csv, .jsonl, .tmx, .po or .xlf with "
+        "both sides, or trees in .mrg or .ptb",
     )
     tgt: Files = Field(default=(), description="target text, line by line the translation of src")
     fields: str = Field(

@@ -1,8 +1,9 @@
 """Reading parallel text as a stream, whatever its format.
 
-It comes as two aligned files, or as one file with both sides: TSV, CSV, JSON lines, TMX or trees in
-Penn brackets, each plain or compressed. `fields` names the two columns, fields or languages of such
-a file; of a treebank the words are the source, and the trees the target.
+It comes as two aligned files, or as one file with both sides: TSV, CSV, JSON lines, TMX, PO, XLIFF
+or trees in Penn brackets, each plain or compressed. `fields` names the two columns, fields or
+languages of such a file. PO and XLIFF say themselves what is the source and what the target; of a
+treebank the words are the source, and the trees the target.
 `count_pairs` reads everything once before any work starts, so that an error in the last line is
 found early.
 """
@@ -21,9 +22,11 @@ from transduce.data.formats.broken import BrokenRecord
 from transduce.data.formats.json_lines import read_fields
 from transduce.data.formats.lines import COMPRESSED
 from transduce.data.formats.lines import read_lines as read_lines  # part of this module too
+from transduce.data.formats.po import read_messages
 from transduce.data.formats.tables import header_read_as_text, lacks_names, read_columns
 from transduce.data.formats.tmx import read_segments
 from transduce.data.formats.trees import read_trees
+from transduce.data.formats.xliff import read_units
 from transduce.errors import InputError, counted
 from transduce.files.unchanged import ChangedFileError
 
@@ -34,7 +37,7 @@ STANDARD_INPUT = Path("-")
 SideName = Literal["src", "tgt"]
 SIDES: tuple[SideName, ...] = ("src", "tgt")
 
-Format = Literal["text", "tsv", "csv", "jsonl", "tmx", "trees"]
+Format = Literal["text", "tsv", "csv", "jsonl", "tmx", "po", "xliff", "trees"]
 FORMATS: dict[str, Format] = {
     ".tsv": "tsv",
     ".csv": "csv",
@@ -42,6 +45,9 @@ FORMATS: dict[str, Format] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
     ".tmx": "tmx",
+    ".po": "po",
+    ".xlf": "xliff",
+    ".xliff": "xliff",
     ".mrg": "trees",
     ".ptb": "trees",
 }
@@ -123,13 +129,27 @@ class Tmx:
 
 
 @dataclass(frozen=True)
+class Po:
+    """Messages of a program with their translations, as gettext has them."""
+
+    path: Path
+
+
+@dataclass(frozen=True)
+class Xliff:
+    """Units with a source and a target."""
+
+    path: Path
+
+
+@dataclass(frozen=True)
 class Trees:
     """A treebank in Penn brackets: the words of a tree are the source, the tree is the target."""
 
     path: Path
 
 
-OneFile = Tsv | Csv | JsonLines | Tmx | Trees
+OneFile = Tsv | Csv | JsonLines | Tmx | Po | Xliff | Trees
 Source = TwoFiles | TwoSides | OneFile
 
 _SOURCES: dict[Format, type[Tsv | Csv | JsonLines | Tmx]] = {
@@ -138,6 +158,12 @@ _SOURCES: dict[Format, type[Tsv | Csv | JsonLines | Tmx]] = {
     "jsonl": JsonLines,
     "tmx": Tmx,
 }
+_WITHOUT_FIELDS: dict[Format, type[Po | Xliff | Trees]] = {
+    "po": Po,
+    "xliff": Xliff,
+    "trees": Trees,
+}
+"""Formats that say themselves what is the source and what the target."""
 _LINE_BREAK = re.compile(r"\r\n|[\r\n]")
 _FORMAT_OF_SOURCE = {source: kind for kind, source in _SOURCES.items()}
 
@@ -173,11 +199,11 @@ def source_of(
     kind = format_of(src)
     if kind == "text":
         raise InputError(
-            f"{src} has no target text: give one, or a file with both sides (.tsv, .csv, .jsonl "
-            "or .tmx)"
+            f"{src} has no target text: give one, or a file with both sides (.tsv, .csv, "
+            ".jsonl, .tmx, .po or .xlf)"
         )
-    if kind == "trees":
-        return Trees(src)
+    if kind in _WITHOUT_FIELDS:
+        return _WITHOUT_FIELDS[kind](src)
     names = field_names(fields)
     if len(set(names)) != 2:
         raise InputError(f"fields {fields!r}: give two names with a comma between them")
@@ -254,7 +280,8 @@ def _warn_of_header(path: Path, names: tuple[str, ...]) -> None:
 
 def _needs_names(path: Path, names: tuple[str, ...]) -> bool:
     kind = format_of(path)
-    return kind not in ("text", "trees") and not (kind == "tsv" and _lacks_names(path, names))
+    has_fields = kind != "text" and kind not in _WITHOUT_FIELDS
+    return has_fields and not (kind == "tsv" and _lacks_names(path, names))
 
 
 def _lacks_names(path: Path, names: tuple[str, ...]) -> bool:
@@ -366,6 +393,10 @@ def read_side(
     if kind == "trees":
         yield from (texts[SIDES.index(side)] for texts in _readable_trees(path))
         return
+    if kind in ("po", "xliff"):
+        records = _records(path, kind, ())
+        yield from (record[SIDES.index(side)] for record in _readable(records))
+        return
     names, number = field_names(fields), SIDES.index(side)
     name = _name_of(side, names)
     if kind == "tmx":  # only units with both languages are records
@@ -434,6 +465,8 @@ def _tell_once(message: str) -> None:
 def _records_of(source: OneFile) -> Iterator[list[str] | BrokenRecord]:
     if isinstance(source, Trees):
         return read_trees(source.path)
+    if isinstance(source, Po | Xliff):
+        return _records(source.path, "po" if isinstance(source, Po) else "xliff", ())
     return _records(source.path, _FORMAT_OF_SOURCE[type(source)], (source.src, source.tgt))
 
 
@@ -466,6 +499,10 @@ def _texts(
             return read_fields(path, names, source_only=source_only)
         case "tmx":
             return read_segments(path, names, source_only=source_only)
+        case "po":
+            return read_messages(path)
+        case "xliff":
+            return read_units(path)
         case _:
             sign = "," if kind == "csv" else "\t"
             return read_columns(path, names, sides=sides, delimiter=sign, source_only=source_only)

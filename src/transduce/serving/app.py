@@ -19,6 +19,7 @@ from transduce.serving.limits import Limits
 from transduce.serving.metrics import CONTENT_TYPE, Metrics
 from transduce.serving.refusal import INTERNAL, Refused, validation_message
 from transduce.serving.routes.api import make_api
+from transduce.serving.routes.files import make_files
 from transduce.serving.routes.libretranslate import make_libretranslate
 from transduce.serving.routes.pages import make_pages
 from transduce.serving.service import Service
@@ -59,7 +60,7 @@ def make_app(
         batcher.start()
         yield
         await batcher.close()
-        service.texts.close()
+        service.close()
 
     app = FastAPI(
         title="transduce",
@@ -72,6 +73,7 @@ def make_app(
         lifespan=lifespan,
     )
     app.include_router(make_libretranslate(service, keys))
+    app.include_router(make_files(service, keys))
     app.include_router(make_api(service, keys))
     app.include_router(make_pages(service, keys))
 

@@ -12,7 +12,7 @@ from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Any
 
 from transduce.serving.http.sites import SAFE_METHODS, Headers, Sites
-from transduce.serving.limits import Limits
+from transduce.serving.limits import FORM_BYTES, Limits
 from transduce.serving.metrics import Metrics
 from transduce.serving.refusal import INTERNAL, SECURITY_HEADERS, Refused, error_body, too_busy
 
@@ -23,6 +23,8 @@ Send = Callable[[Message], Awaitable[None]]
 App = Callable[[Scope, Receive, Send], Awaitable[None]]
 
 FORM_TYPES = (b"application/x-www-form-urlencoded", b"multipart/form-data")
+FILE_PATH = "/translate_file"
+"""Where a form may have a file."""
 READ_BYTES = 16 << 10
 """A body is handed on in pieces of this size: parsing a form takes a while."""
 SENT_BYTES = 64 << 10
@@ -94,7 +96,7 @@ class Guard:
         body = bytearray()
         self._with_body += 1
         try:
-            await self._read_body(body, given, receive)
+            await self._read_body(scope["path"], body, given, receive)
             await self._run_while_connected(scope, body, receive, send)
         except Refused as refused:
             await _refuse(send, refused)
@@ -102,12 +104,12 @@ class Guard:
             self._with_body -= 1
             self._bytes -= len(body)
 
-    async def _read_body(self, body: bytearray, given: Headers, receive: Receive) -> None:
+    async def _read_body(
+        self, path: str, body: bytearray, given: Headers, receive: Receive
+    ) -> None:
         if self._with_body > self._limits.max_requests:
             raise too_busy(1)
-        most = self._limits.max_body_bytes
-        if given.get(b"content-type", b"").partition(b";")[0].strip().lower() in FORM_TYPES:
-            most = self._limits.max_form_bytes
+        most = self._most_bytes(path, given)
         too_large = Refused(413, f"a body of more than {most:,} bytes: send less at once")
         if int(given.get(b"content-length", b"0")) > most:
             raise too_large
@@ -130,6 +132,14 @@ class Guard:
             raise Refused(
                 408, f"the body did not arrive within {self._limits.body_s:g} s"
             ) from slow
+
+    def _most_bytes(self, path: str, given: Headers) -> int:
+        """Return how many bytes a body may have."""
+        if given.get(b"content-type", b"").partition(b";")[0].strip().lower() not in FORM_TYPES:
+            return self._limits.max_body_bytes
+        if path == FILE_PATH:
+            return self._limits.max_file_bytes + FORM_BYTES
+        return self._limits.max_form_bytes
 
     async def _run_while_connected(
         self, scope: Scope, body: bytearray, receive: Receive, send: Send

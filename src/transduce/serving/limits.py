@@ -21,6 +21,11 @@ class Limits:
     max_sentences: int = 200  # of such a request, and of one line of a stream
     max_lines: int = 1_000  # of such a request; blank ones count
     max_document_lines: int = 20_000  # of a stream
+    max_file_bytes: int = 4 << 20  # of a file to translate
+    max_file_characters: int = 500_000  # of the text in it
+    max_files: int = 16  # being translated at a time
+    max_held_bytes: int = 64 << 20  # of translated files that can be fetched, all together
+    file_s: float = 600.0  # how long a translated file can be fetched
     max_attention_characters: int = 1_000  # lower, since the weights take memory
     max_queue: int = 1_000  # sentences waiting or being translated, of all clients together
     max_requests: int = 512  # with a body, at the same time

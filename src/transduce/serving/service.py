@@ -2,18 +2,19 @@
 
 import asyncio
 import math
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from transduce.errors import InputError
 from transduce.serving.batcher import Batcher, BatchKey
 from transduce.serving.documents import Document, sentence_counts, split_lines
+from transduce.serving.http.held_files import HeldFiles
 from transduce.serving.languages import LanguagePair, Route, find_routes
 from transduce.serving.limits import Limits
-from transduce.serving.refusal import Refused
-from transduce.serving.text_thread import TextThread
+from transduce.serving.refusal import Refused, too_busy
+from transduce.serving.text_thread import LITTLE, Result, TextThread
 from transduce.text.detection import LanguageDetector, LanguageGuess
 from transduce.text.markup.document import MarkupDocument, MarkupFormat, read_markup
 from transduce.text.markup.marked import Line, text_of
@@ -88,6 +89,9 @@ class Service:
         self.glossaries = dict(glossaries or {})
         self.batcher = batcher
         self.texts = TextThread()
+        self.files = HeldFiles(limits)
+        self._file_thread = TextThread(name="files")
+        self._files_in_work = 0
         self.pairs = sorted(translators)
         self.sources = sorted({pair.source for pair in self.pairs})
         self.routes = find_routes(self.pairs)
@@ -199,6 +203,39 @@ class Service:
                 await self._wait_for_capacity(part.sentences)
             yield await self._translate_part(route, part, options)
             is_first = False
+
+    async def translate_texts(
+        self, route: Route, texts: Sequence[str], options: Options
+    ) -> list[str]:
+        """Translate the texts of a file, each on one line, as a stream does with its lines."""
+        characters = sum(map(len, texts))
+        _check_limit(characters, self.limits.max_file_characters, "characters in the file")
+        _check_limit(len(texts), self.limits.max_document_lines, "paragraphs or strings")
+        if not texts:
+            return []
+        parts = self.stream(route, "\n".join(texts), options)
+        return [line.text async for lines in parts for line in lines]
+
+    @contextmanager
+    def one_more_file(self) -> Iterator[None]:
+        """Count a file that is being translated; refuse it if there are too many."""
+        if self._files_in_work >= self.limits.max_files:
+            raise too_busy(1)
+        self._files_in_work += 1
+        try:
+            yield
+        finally:
+            self._files_in_work -= 1
+
+    async def file_work(self, work: Callable[[], Result]) -> Result:
+        """Return the result of work on a file, in a thread that texts do not wait for."""
+        return await self._file_thread.run(work, characters=LITTLE + 1)
+
+    def close(self) -> None:
+        """End the threads, and forget the files."""
+        self.texts.close()
+        self._file_thread.close()
+        self.files.clear()
 
     async def _documents(
         self,

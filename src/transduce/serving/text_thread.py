@@ -20,8 +20,8 @@ class TextThread:
     event loop.
     """
 
-    def __init__(self) -> None:
-        self._executor = ThreadPoolExecutor(1, thread_name_prefix="texts")
+    def __init__(self, name: str = "texts") -> None:
+        self._executor = ThreadPoolExecutor(1, thread_name_prefix=name)
 
     async def run(self, work: Callable[[], Result], *, characters: int, lines: int = 0) -> Result:
         """Return the result of work on a text of this size; of a short one without the thread."""

@@ -47,7 +47,7 @@ def train(
     """Train a model on parallel text; the same call again resumes a run that was stopped.
 
     recipe: a YAML file of settings; every other argument overrides it.
-    src, tgt: source and target text, line by line; or in `src` alone .tsv, .csv, .jsonl or .tmx.
+    src, tgt: source and target text, line by line; or in `src` alone .tsv, .csv, .jsonl, .tmx, .po.
     out: the folder of the run; with a recipe, `runs/<name of the recipe>` by default.
     dev_src, dev_tgt: development text; without it, pairs of the training text are held out.
     held_out: texts whose sentences are never trained on, such as test sets.

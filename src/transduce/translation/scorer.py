@@ -60,7 +60,7 @@ def score(
 
     model: a model folder, or a model that is already loaded, which stays on its device.
     src, tgt: source text and its translations, line by line; or in `src` alone a file with both
-        sides: .tsv, .csv, .jsonl or .tmx.
+        sides: .tsv, .csv, .jsonl, .tmx, .po or .xlf.
     fields: the two columns, fields or languages of such a file, separated by a comma.
     device: cpu, cuda, cuda:N or mps; auto takes a GPU if there is one.
 

@@ -16,7 +16,7 @@ def check_corpus(
         Path,
         typer.Argument(
             metavar="SRC",
-            help="Source text; or a .tsv, .csv, .jsonl or .tmx with both sides, without TGT.",
+            help="Source text; or a .tsv, .csv, .jsonl, .tmx, .po or .xlf with both sides.",
         ),
     ],
     tgt: Annotated[

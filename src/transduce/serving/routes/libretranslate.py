@@ -23,6 +23,7 @@ from transduce.serving.routes.api import (
 )
 from transduce.serving.service import Service
 from transduce.text.detection import detectable
+from transduce.translation.documents.registry import FILE_FORMATS
 
 Body = TypeVar("Body", bound=BaseModel)
 
@@ -194,7 +195,7 @@ def _frontend_settings(service: Service, *, needs_key: bool) -> dict[str, Any]:
     return {
         "apiKeys": needs_key,
         "charLimit": service.limits.max_characters,
-        "filesTranslation": False,
+        "filesTranslation": True,
         "frontendTimeout": 500,
         "keyRequired": needs_key,
         "language": {
@@ -202,7 +203,7 @@ def _frontend_settings(service: Service, *, needs_key: bool) -> dict[str, Any]:
             "target": {"code": first.target, "name": name_of(first.target)},
         },
         "suggestions": False,
-        "supportedFilesFormat": [],
+        "supportedFilesFormat": list(FILE_FORMATS),
     }
 
 

@@ -210,6 +210,39 @@ function look() {
   });
 }
 
+// Files
+
+/** Send a file, and offer its translation as a link; the server forgets it after a few minutes. */
+async function translateFile(file) {
+  if (!file || !server) return;
+  fault.hidden = true;
+  const said = byId("file-status");
+  said.hidden = false;
+  said.textContent = `Translating ${file.name}…`;
+  const { source, target } = chosenPair();
+  const body = new FormData();
+  for (const [name, value] of Object.entries({ source, target, file })) body.append(name, value);
+  const { Authorization } = headers();
+  try {
+    const response = await fetch("/translate_file", { method: "POST", headers: Authorization ? { Authorization } : {}, body });
+    if (!response.ok) throw await problemOf(response);
+    const { pathname } = new URL((await response.json()).translatedFileUrl);
+    const link = Object.assign(document.createElement("a"), { href: pathname, textContent: `Save the translation of ${file.name}` });
+    link.setAttribute("download", "");
+    said.replaceChildren(link);
+  } catch (problem) {
+    said.hidden = true;
+    complain(problem instanceof TypeError ? "The server cannot be reached." : problem.message);
+  }
+}
+
+function dropped(event) {
+  const [file] = event.dataTransfer?.files ?? [];
+  if (!file) return;
+  event.preventDefault(); // or the browser would leave the page and open the file
+  translateFile(file);
+}
+
 // Start
 
 function count() {
@@ -248,6 +281,12 @@ byId("pair").addEventListener("change", () => {
   changed();
 });
 byId("glossary").addEventListener("change", changed);
+byId("file").addEventListener("change", () => {
+  translateFile(byId("file").files[0]);
+  byId("file").value = ""; // so that the same file can be chosen again
+});
+form.addEventListener("dragover", (event) => { if (event.dataTransfer?.types.includes("Files")) event.preventDefault(); });
+form.addEventListener("drop", dropped);
 byId("line").addEventListener("change", showLine);
 byId("stop").addEventListener("click", () => {
   stop();

@@ -1,0 +1,1 @@
+"""The command that translates files."""

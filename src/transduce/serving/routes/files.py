@@ -1,0 +1,155 @@
+"""LibreTranslate's API for files: one is sent in a form, and its translation fetched by a link."""
+
+import re
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+from urllib.parse import quote
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+from pydantic import BaseModel, Field
+from starlette.datastructures import UploadFile
+from starlette.exceptions import HTTPException
+
+from transduce.errors import InputError
+from transduce.serving.keys import Keys
+from transduce.serving.refusal import Refused
+from transduce.serving.routes.api import bearer_of, check_content_type, check_key, refusals
+from transduce.serving.service import Service
+from transduce.text.detection import detectable
+from transduce.translation.documents.registry import ParsedFile, file_format, parse_file
+from transduce.translation.documents.segments import place_translations, texts_to_translate
+
+MAX_FIELDS = 16
+_UNSAFE = re.compile(r"[^\w. ()\[\]-]|^\.+")
+_LONGEST_NAME = 100
+_FORM = {
+    "requestBody": {
+        "required": True,
+        "content": {
+            "multipart/form-data": {
+                "schema": {
+                    "type": "object",
+                    "required": ["file", "source", "target"],
+                    "properties": {
+                        "file": {"type": "string", "format": "binary"},
+                        "source": {"type": "string", "example": "en"},
+                        "target": {"type": "string", "example": "de"},
+                        "api_key": {"type": "string"},
+                    },
+                }
+            }
+        },
+    }
+}
+
+
+class TranslateFileResponse(BaseModel):
+    """Where the translated file is."""
+
+    translatedFileUrl: str = Field(  # noqa: N815 - their name
+        description="Fetch it there within a few minutes."
+    )
+
+
+@dataclass(frozen=True)
+class _Upload:
+    """A file that was sent, and what is to be done with it."""
+
+    content: bytes
+    name: str
+    source: str
+    target: str
+    api_key: str
+
+
+def make_files(service: Service, keys: Keys) -> APIRouter:
+    """Make the routes for files."""
+    router = APIRouter(tags=["LibreTranslate"])
+
+    @router.post(
+        "/translate_file",
+        responses=refusals(400, 403, 408, 413, 415, 429),
+        openapi_extra=_FORM,
+    )
+    async def translate_file(request: Request) -> TranslateFileResponse:
+        """Translate a file: its structure and formatting are kept."""
+        check_content_type(request, "form")
+        sent = await _read(request)
+        check_key(keys, sent.api_key, bearer_of(request))
+        with service.one_more_file():
+            written = await _translated(service, sent)
+        key = service.files.add(written, sent.name)
+        name = quote(f"{key}.{sent.name}")
+        return TranslateFileResponse(translatedFileUrl=f"{request.base_url}download_file/{name}")
+
+    @router.get("/download_file/{filename}", responses={404: {"description": "No such file."}})
+    async def download_file(filename: str) -> Response:
+        """Fetch a translated file; its address cannot be guessed, so no key is needed."""
+        held = service.files.get(filename.partition(".")[0])
+        if held is None:
+            raise Refused(404, "no such file: it was never here, or its time is over")
+        disposition = f"attachment; filename*=UTF-8''{quote(held.name)}"
+        # Never as what it is: a page or a picture of a stranger must not run or show here.
+        return Response(
+            held.content,
+            media_type="application/octet-stream",
+            headers={"Content-Disposition": disposition},
+        )
+
+    return router
+
+
+async def _read(request: Request) -> _Upload:
+    """Read the form: one file, and a few fields."""
+    try:
+        async with request.form(max_files=1, max_fields=MAX_FIELDS) as form:
+            file = form.get("file")
+            if not isinstance(file, UploadFile) or not file.filename:
+                raise Refused(400, "send the file as the field file of the form, with its name")
+            fields = {name: form.get(name) for name in ("source", "target", "api_key")}
+            texts: dict[str, Any] = {
+                name: value[:1_000] if isinstance(value, str) else ""
+                for name, value in fields.items()
+            }
+            for name in ("source", "target"):
+                if not texts[name]:
+                    raise Refused(400, f"{name}: send the code of a language, such as en")
+            content = await file.read()
+            return _Upload(content, _safe_name(file.filename), **texts)
+    except HTTPException as malformed:
+        raise Refused(400, "the form cannot be read") from malformed
+
+
+def _safe_name(name: str) -> str:
+    """Return the last part of a file's name, short and without unusual characters."""
+    last = _UNSAFE.sub("_", re.split(r"[/\\]", name)[-1])
+    stem, dot, suffix = last.rpartition(".")
+    return f"{stem[:_LONGEST_NAME]}{dot}{suffix[:10]}" if dot else last[:_LONGEST_NAME]
+
+
+async def _translated(service: Service, sent: _Upload) -> bytes:
+    """Translate a file; what is wrong with it is a refusal.
+
+    Placeholders are kept where one model translates: a second does not see the source.
+    """
+    named = None if sent.source == "auto" else sent.source
+    try:
+        kind = file_format(sent.name)
+        parse = partial(parse_file, source=named, target=sent.target)
+        parsed = await service.file_work(partial(parse, sent.content, sent.name))
+        texts = await service.file_work(partial(texts_to_translate, parsed.segments))
+        start = detectable("\n".join(texts), "text")
+        [(route, _)] = await service.detected_routes(sent.source, sent.target, [start])
+        default = service.default_options(route)
+        keeps = kind.has_placeholders and route.via is None
+        wording = replace(default.wording, keeps_placeholders=keeps)
+        found = await service.translate_texts(route, texts, replace(default, wording=wording))
+        return await service.file_work(partial(_written, parsed, found))
+    except InputError as fault:
+        raise Refused(400, str(fault)) from fault
+
+
+def _written(parsed: ParsedFile, translations: list[str]) -> bytes:
+    return parsed.written(place_translations(parsed.segments, translations))

@@ -1,0 +1,1 @@
+"""Files of many formats: their text out, its translation in, everything else as it was."""

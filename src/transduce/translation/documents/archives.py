@@ -1,0 +1,138 @@
+"""ZIP archives that may come from strangers: some members replaced, all others as they are.
+
+Nothing is unpacked to disk, and an archive inside an archive is never opened.
+"""
+
+import io
+import re
+import stat
+import zipfile
+import zlib
+from collections.abc import Mapping
+from copy import copy
+
+from transduce.errors import InputError
+from transduce.translation.documents.limits import (
+    MAX_MEMBERS,
+    MAX_RATIO,
+    MAX_TEXT_BYTES,
+    MAX_UNPACKED_BYTES,
+    check_size,
+)
+
+BLOCK_BYTES = 1 << 16
+METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
+MACROS = re.compile(r"(^|/)(vbaProject\w*\.bin|vbaData\.xml|Basic/.*|Scripts/.*)$", re.IGNORECASE)
+"""Members that hold programs of a document."""
+_CENTRAL_HEADER = b"PK\x01\x02"
+_ENCRYPTED = 1
+_UNSAFE_NAME = re.compile(r"(^|/)\.\.?(/|$)|^/|^[A-Za-z]:|[\\\x00-\x1f]|//")
+_DAMAGED = (
+    zipfile.BadZipFile,
+    zipfile.LargeZipFile,
+    zlib.error,
+    EOFError,
+    NotImplementedError,
+    OSError,
+    OverflowError,
+    RuntimeError,
+    ValueError,
+    IndexError,
+    MemoryError,
+)
+"""What zipfile raises when it reads a damaged archive."""
+
+
+class Archive:
+    """An archive in memory, checked before anything in it is read."""
+
+    def __init__(self, content: bytes, name: str) -> None:
+        self.name = name
+        if content.count(_CENTRAL_HEADER) > MAX_MEMBERS:
+            raise InputError(f"{name} has more than {MAX_MEMBERS:,} members")
+        try:
+            self._zip = zipfile.ZipFile(io.BytesIO(content))
+        except _DAMAGED as damaged:
+            raise self._damaged(damaged) from damaged
+        self._members = self._zip.infolist()
+        self.names = frozenset(member.filename for member in self._members)
+        for member in self._members:
+            self._check(member)
+        self._check_sizes(len(content))
+
+    def read(self, member: str) -> bytes:
+        """Return the content of a member that has text."""
+        if member not in self.names:
+            raise InputError(f"{self.name} has no member {member[:100]!r}: is it damaged?")
+        info = self._zip.getinfo(member)
+        check_size(info.file_size, MAX_TEXT_BYTES, f"{self.name}: {member[:100]}")
+        return self._unpacked(info)
+
+    def with_members(self, changed: Mapping[str, bytes]) -> bytes:
+        """Return an archive with other content in some members, all in the same order."""
+        written = io.BytesIO()
+        with zipfile.ZipFile(written, "w") as out:
+            out.comment = self._zip.comment
+            for member in self._members:
+                if member.filename in changed:
+                    out.writestr(copy(member), changed[member.filename])
+                else:
+                    self._copy(member, out)
+        return written.getvalue()
+
+    def _copy(self, member: zipfile.ZipInfo, out: zipfile.ZipFile) -> None:
+        """Copy a member as it is, a little at a time."""
+        size = 0
+        try:
+            with self._zip.open(copy(member)) as stream, out.open(copy(member), "w") as written:
+                while block := stream.read(BLOCK_BYTES):
+                    written.write(block)
+                    size += len(block)
+        except _DAMAGED as damaged:
+            raise self._damaged(damaged) from damaged
+        self._check_complete(member, size)
+
+    def _unpacked(self, member: zipfile.ZipInfo) -> bytes:
+        try:
+            with self._zip.open(copy(member)) as stream:
+                content = stream.read(member.file_size + 1)
+        except _DAMAGED as damaged:
+            raise self._damaged(damaged) from damaged
+        self._check_complete(member, len(content))
+        return content
+
+    def _check_complete(self, member: zipfile.ZipInfo, size: int) -> None:
+        if size != member.file_size:
+            raise InputError(f"{self.name} is damaged: {member.filename[:100]} is not complete")
+
+    def _check(self, member: zipfile.ZipInfo) -> None:
+        name = member.filename
+        what = ""
+        if not name or _UNSAFE_NAME.search(name):
+            what = "leads out of the archive"
+        elif stat.S_ISLNK(member.external_attr >> 16):
+            what = "is a link"
+        elif member.flag_bits & _ENCRYPTED:
+            what = "is encrypted: remove the password first"
+        elif member.compress_type not in METHODS:
+            what = "is compressed by another method than deflate"
+        elif MACROS.search(name):
+            what = "is a macro, which is refused for safety: save the file without macros"
+        if what:
+            raise InputError(f"{self.name}: its member {name[:100]!r} {what}")
+
+    def _check_sizes(self, size: int) -> None:
+        if len(self.names) != len(self._members):
+            raise InputError(f"{self.name} has two members of the same name")
+        if sum(member.compress_size for member in self._members) > size:
+            raise InputError(f"{self.name}: its members overlap")
+        unpacked = sum(member.file_size for member in self._members)
+        check_size(unpacked, MAX_UNPACKED_BYTES, f"{self.name} unpacked")
+        if unpacked > MAX_RATIO * size:
+            raise InputError(
+                f"{self.name} has {unpacked:,} bytes unpacked, more than {MAX_RATIO} times its "
+                "size, which is refused for safety"
+            )
+
+    def _damaged(self, fault: BaseException) -> InputError:
+        return InputError(f"{self.name} cannot be read as a ZIP archive: {str(fault)[:100]}")

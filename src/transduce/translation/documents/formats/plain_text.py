@@ -1,0 +1,90 @@
+"""Plain text, a paragraph a line; and SRT and VTT subtitles, a cue a segment."""
+
+import html
+import re
+from collections.abc import Iterator
+
+from transduce.translation.documents.edits import EditableText, Encode, Slot
+from transduce.translation.documents.encodings import decode
+from transduce.translation.documents.segments import Segment, SegmentPart
+
+LINE = re.compile(r"[^\r\n]+")
+_BLOCK = re.compile(r"[^\r\n]++(?:\r?\n[^\r\n]++)*+")
+"""Lines without a blank one between them."""
+_TIMES = re.compile(r"^[^\r\n]*-->[^\r\n]*(?:\r?\n|$)", re.MULTILINE)
+_CODE = re.compile(r"<[^<>\r\n]*>|\{\\[^{}\r\n]*\}")
+"""Tags and, in SRT, positions such as {\\an8}."""
+_SPEAKERS = re.compile(r"^\s*[-–—]", re.MULTILINE)
+
+
+def _same(text: str) -> str:
+    return text
+
+
+def parse_text(content: bytes, name: str) -> EditableText:
+    """Find the lines of a text."""
+    found = EditableText(decode(content, name))
+    for line in LINE.finditer(found.content.text):
+        if not line[0].isspace():
+            found.add(Segment((SegmentPart(line[0]),)), [Slot((line.span(),), _same)])
+    return found
+
+
+def parse_srt(content: bytes, name: str) -> EditableText:
+    """Find the cues of SubRip subtitles."""
+    return _parse_cues(content, name, decode_text=_same, encode=_in_srt)
+
+
+def parse_vtt(content: bytes, name: str) -> EditableText:
+    """Find the cues of WebVTT subtitles, in which & < > are written as in HTML."""
+    return _parse_cues(content, name, decode_text=html.unescape, encode=_in_vtt)
+
+
+def _in_srt(text: str) -> str:
+    """Write text without a blank line, and without what would be read as times or a tag."""
+    return text.replace("-->", "->").replace("<", "‹").replace("{\\", "{ \\")
+
+
+def _in_vtt(text: str) -> str:
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
+
+
+def _parse_cues(content: bytes, name: str, *, decode_text: Encode, encode: Encode) -> EditableText:
+    found = EditableText(decode(content, name))
+    text = found.content.text
+    end_of_line = "\r\n" if "\r\n" in text else "\n"
+
+    def write(new: str) -> str:
+        return encode(new).replace("\n", end_of_line)
+
+    for block in _BLOCK.finditer(text):
+        times = _TIMES.search(text, block.start(), block.end())
+        if times is None:  # a header, a note, a style
+            continue
+        for start, end in _cue_texts(text, times.end(), block.end()):
+            parts, slots = [], []
+            for first, last in _between_codes(text, start, end):
+                parts.append(SegmentPart(decode_text(text[first:last])))
+                slots.append(Slot(((first, last),), write))
+            if parts:
+                lines = text.count("\n", start, end) + 1
+                found.add(Segment(tuple(parts), lines), slots)
+    return found
+
+
+def _cue_texts(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    """Yield the text of a cue; if each line is of another speaker, that of each line."""
+    if len(_SPEAKERS.findall(text[start:end])) < 2:
+        yield start, end
+        return
+    for line in LINE.finditer(text, start, end):
+        yield line.span()
+
+
+def _between_codes(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+    for code in _CODE.finditer(text, start, end):
+        if code.start() > start:
+            yield start, code.start()
+        start = code.end()
+    if end > start:
+        yield start, end
