@@ -31,7 +31,7 @@ def texts(*patterns: str) -> dict[Path, str]:
 MIXERS = "nn/mixers"
 SOURCES = texts(
     *("nn/[!m]*.py", "models/*.py", "models/transformer/*.py"),
-    *(f"{MIXERS}/{name}.py" for name in ("attention", "key_ranges", "masks", "positions")),
+    *(f"{MIXERS}/{name}.py" for name in ("attention", "heads", "key_ranges", "masks", "positions")),
 )
 
 # All different, so that no two names can be mistaken for one another.
@@ -173,7 +173,7 @@ def test_those_of_convolutional_models_are_true() -> None:
 @pytest.mark.parametrize(
     ("file", "true", "planted"),
     [
-        ("nn/mixers/attention.py", "# [B, T, h*d_v]", "# [B, T, h*d_k]"),
+        ("nn/mixers/heads.py", "# [B, T, h*d_v]", "# [B, T, h*d_k]"),
         ("nn/mixers/attention.py", "# [B, h, T, S]", "# [B, h, S, T]"),
         ("nn/mixers/masks.py", "# [T, T]", "# [T, T, T]"),
         ("nn/feed_forward.py", "# [B, T, d_ff]", "# [B, T, d_model]"),

@@ -100,7 +100,7 @@ class MixingLayer(nn.Module):
         return isinstance(mixer, MultiHeadAttention) and not isinstance(mixer, LowRankAttention)
 
     def mix(self, x: Tensor, *, allowed: Allowed, causal: bool, attend: Attend) -> Tensor:
-        """Let the positions of x exchange information; a causal layer has no later ones to hide."""
+        """Let the positions of x exchange information; a state space is built causal or not."""
         if self.state_space is not None:
             mixed: Tensor = self.state_space(x, allowed)
         else:
