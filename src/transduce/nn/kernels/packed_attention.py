@@ -50,9 +50,8 @@ def attend_packed(
     """Return softmax(q k^T / sqrt(d_k) + term) v over each query's keys; 0 where it has none.
 
     Queries [T, h, d_k], keys [S, h, d_k] and values [S, h, d_v] may lie side by side in one tensor
-    [T, 3, h, d_k], or keys and values in one [S, 2, h, d_k], or each alone, [T, 1, h, d_k]. Keys
-    and values may have fewer heads, which groups of queries share. A term and a window are for
-    self-attention, where distances in the row are distances in a sentence.
+    [T, 3, h, d_k], or keys and values in one [S, 2, h, d_k], or each alone, [T, 1, h, d_k]. A term
+    and a window are for self-attention, where distances in the row are distances in a sentence.
     """
     bounds = (ranges.first, ranges.end, ranges.seen_first, ranges.seen_end)
     table = None if term is None else term.table.squeeze(0)  # [h, T, 2*max_distance+1]
@@ -129,7 +128,7 @@ def _attend_gradient(
         **shape,
     )
     tensors = (q, k, v, d_out, d_k, d_v)
-    _gradient_of_keys[(triton.cdiv(k.size(0), tile.keys), k.size(1))](
+    _gradient_of_keys[(triton.cdiv(k.size(0), tile.keys), q.size(1))](
         *tensors,
         *(log_sums, deltas, first, end, seen_first, seen_end),
         q.size(0),
@@ -222,7 +221,6 @@ def _tile(q: Tensor, v: Tensor, tile: Tile) -> Tile:
 def _shape(q: Tensor, v: Tensor, tile: Tile, *, causal: bool, window: int | None) -> dict[str, Any]:
     d_k, d_v = q.size(2), v.size(2)
     return {
-        "group": q.size(1) // v.size(1),
         "causal": causal,
         "window": window,
         "d_k": d_k,
@@ -263,7 +261,6 @@ def _forward(
     d_v: tl.constexpr,
     width_k: tl.constexpr,
     width_v: tl.constexpr,
-    group: tl.constexpr,
     queries: tl.constexpr,
     keys: tl.constexpr,
 ):
@@ -284,8 +281,8 @@ def _forward(
         stop = tl.minimum(stop, block * queries + queries + window - 1)
     for at in range(start, stop, keys):
         j = at + tl.arange(0, keys)
-        k = _rows(k_pointer + head // group * k_head, j, k_step, stop, d_k, width_k)
-        v = _rows(v_pointer + head // group * v_head, j, v_step, stop, d_v, width_v)
+        k = _rows(k_pointer + head * k_head, j, k_step, stop, d_k, width_k)
+        v = _rows(v_pointer + head * v_head, j, v_step, stop, d_v, width_v)
         allowed = _allowed(i[:, None], j[None, :], first[:, None], end[:, None], causal, window)
         scores = tl.dot(q, tl.trans(k), input_precision="ieee") * (scale * 1.4426950408889634)
         if table_pointer is not None:
@@ -347,7 +344,6 @@ def _gradient_of_queries(
     d_v: tl.constexpr,
     width_k: tl.constexpr,
     width_v: tl.constexpr,
-    group: tl.constexpr,
     queries: tl.constexpr,
     keys: tl.constexpr,
 ):
@@ -371,8 +367,8 @@ def _gradient_of_queries(
         stop = tl.minimum(stop, block * queries + queries + window - 1)
     for at in range(start, stop, keys):
         j = at + tl.arange(0, keys)
-        k = _rows(k_pointer + head // group * k_head, j, k_step, stop, d_k, width_k)
-        v = _rows(v_pointer + head // group * v_head, j, v_step, stop, d_v, width_v)
+        k = _rows(k_pointer + head * k_head, j, k_step, stop, d_k, width_k)
+        v = _rows(v_pointer + head * v_head, j, v_step, stop, d_v, width_v)
         allowed = _allowed(i[:, None], j[None, :], first[:, None], end[:, None], causal, window)
         scores = tl.dot(q, tl.trans(k), input_precision="ieee") * (scale * 1.4426950408889634)
         if table_pointer is not None:
@@ -431,18 +427,14 @@ def _gradient_of_keys(
     d_v: tl.constexpr,
     width_k: tl.constexpr,
     width_v: tl.constexpr,
-    group: tl.constexpr,
     queries: tl.constexpr,
     keys: tl.constexpr,
 ):
-    """One block of keys and values of one head; all tiles are transposed, [keys, queries].
-
-    The gradients of all heads of queries that share this head are added up.
-    """
-    block, shared = tl.program_id(0), tl.program_id(1)
+    """One block of keys and values of one head; all tiles are transposed, [keys, queries]."""
+    block, head = tl.program_id(0), tl.program_id(1)
     j = block * keys + tl.arange(0, keys)
-    k = _rows(k_pointer + shared * k_head, j, k_step, s, d_k, width_k)
-    v = _rows(v_pointer + shared * v_head, j, v_step, s, d_v, width_v)
+    k = _rows(k_pointer + head * k_head, j, k_step, s, d_k, width_k)
+    v = _rows(v_pointer + head * v_head, j, v_step, s, d_v, width_v)
     of_k = tl.zeros([keys, width_k], tl.float32)
     of_v = tl.zeros([keys, width_v], tl.float32)
     start, stop = _bounds(seen_first_pointer, seen_end_pointer, block, keys, s)
@@ -451,29 +443,27 @@ def _gradient_of_keys(
     if window is not None:
         start = tl.maximum(start, block * keys - window + 1)
         stop = tl.minimum(stop, block * keys + keys + window - 1)
-    for head in range(shared * group, (shared + 1) * group):
-        for at in range(start, stop, queries):
-            i = at + tl.arange(0, queries)
-            first = tl.load(first_pointer + i, mask=i < stop, other=0)
-            end = tl.load(end_pointer + i, mask=i < stop, other=0)
-            log_sum = tl.load(log_sums_pointer + head * t + i, mask=i < stop, other=float("inf"))
-            delta = tl.load(deltas_pointer + head * t + i, mask=i < stop, other=0.0)
-            q = _rows(q_pointer + head * q_head, i, q_step, stop, d_k, width_k)
-            d_out = _rows(d_out_pointer + head * d_out_head, i, d_out_step, stop, d_v, width_v)
-            allowed = _allowed(i[None, :], j[:, None], first[None, :], end[None, :], causal, window)
-            scores = tl.dot(k, tl.trans(q), input_precision="ieee") * (scale * 1.4426950408889634)
-            if table_pointer is not None:
-                by_head = tl.cast(head, tl.int64) * table_head
-                table_rows = table_pointer + by_head + i[None, :] * table_query
-                column = _column(i[None, :], j[:, None], max_distance)
-                scores += _added(table_rows + column * table_step, allowed)
-            weights = tl.where(allowed, tl.exp2(scores - log_sum[None, :]), 0.0)
-            of_v += tl.dot(weights.to(d_out.dtype), d_out, input_precision="ieee")
-            d_weights = tl.dot(v, tl.trans(d_out), input_precision="ieee")
-            d_scores = weights * (d_weights - delta[None, :]) * scale
-            of_k += tl.dot(d_scores.to(q.dtype), q, input_precision="ieee")
-    _store_rows(d_k_pointer + shared * d_k_head, of_k, j, d_k_step, s, d_k, width_k)
-    _store_rows(d_v_pointer + shared * d_v_head, of_v, j, d_v_step, s, d_v, width_v)
+    for at in range(start, stop, queries):
+        i = at + tl.arange(0, queries)
+        first = tl.load(first_pointer + i, mask=i < stop, other=0)
+        end = tl.load(end_pointer + i, mask=i < stop, other=0)
+        log_sum = tl.load(log_sums_pointer + head * t + i, mask=i < stop, other=float("inf"))
+        delta = tl.load(deltas_pointer + head * t + i, mask=i < stop, other=0.0)
+        q = _rows(q_pointer + head * q_head, i, q_step, stop, d_k, width_k)
+        d_out = _rows(d_out_pointer + head * d_out_head, i, d_out_step, stop, d_v, width_v)
+        allowed = _allowed(i[None, :], j[:, None], first[None, :], end[None, :], causal, window)
+        scores = tl.dot(k, tl.trans(q), input_precision="ieee") * (scale * 1.4426950408889634)
+        if table_pointer is not None:
+            table_rows = table_pointer + head.to(tl.int64) * table_head + i[None, :] * table_query
+            column = _column(i[None, :], j[:, None], max_distance)
+            scores += _added(table_rows + column * table_step, allowed)
+        weights = tl.where(allowed, tl.exp2(scores - log_sum[None, :]), 0.0)
+        of_v += tl.dot(weights.to(d_out.dtype), d_out, input_precision="ieee")
+        d_weights = tl.dot(v, tl.trans(d_out), input_precision="ieee")
+        d_scores = weights * (d_weights - delta[None, :]) * scale
+        of_k += tl.dot(d_scores.to(q.dtype), q, input_precision="ieee")
+    _store_rows(d_k_pointer + head * d_k_head, of_k, j, d_k_step, s, d_k, width_k)
+    _store_rows(d_v_pointer + head * d_v_head, of_v, j, d_v_step, s, d_v, width_v)
 
 
 @triton.jit

@@ -25,7 +25,7 @@ def attend_few_queries(
     v: Tensor,  # [B, h, S, d_v]
     allowed: Tensor | None,
 ) -> Tensor:
-    """Return softmax(q k^T / sqrt(d_k)) v, without a gradient; groups of queries may share heads.
+    """Return softmax(q k^T / sqrt(d_k)) v, without a gradient.
 
     `allowed` is boolean, or is added to the scaled scores; it broadcasts to [B, h, T, S].
     """
@@ -56,7 +56,6 @@ def attend_few_queries(
         width_v=max(16, triton.next_power_of_2(d_v)),
         is_added=is_added,
         by_head=by_head,
-        group=h // k.size(1),
         queries=MAX_QUERIES,
         keys=64 if s > 32 and max(d_k, d_v) <= 64 else 32,
         num_warps=2,
@@ -161,7 +160,6 @@ def attend_cached(
         d_v=d_v,
         width_k=max(16, triton.next_power_of_2(d_k)),
         width_v=max(16, triton.next_power_of_2(d_v)),
-        group=h // k.size(1),
         queries=MAX_QUERIES,
         keys=32,
         num_warps=1,
@@ -209,13 +207,11 @@ def _attend_past(
     d_v: tl.constexpr,
     width_k: tl.constexpr,
     width_v: tl.constexpr,
-    group: tl.constexpr,
     queries: tl.constexpr,
     keys: tl.constexpr,
 ):
     b = (tl.program_id(0) // h).to(tl.int64)
     head = (tl.program_id(0) % h).to(tl.int64)
-    shared = head // group  # the head of keys and values that several of queries share
     found = tl.load(counts + b)
     row = tl.arange(0, queries)
     in_k = tl.arange(0, width_k)
@@ -238,12 +234,12 @@ def _attend_past(
         if window is not None:
             is_slot = is_slot & (distance > -window)
         k_tile = tl.load(
-            k + b * k_b + shared * k_h + slot[None, :] * k_s + in_k[:, None] * k_d,
+            k + b * k_b + head * k_h + slot[None, :] * k_s + in_k[:, None] * k_d,
             mask=is_slot[None, :] & (in_k[:, None] < d_k),
             other=0.0,
         )
         v_tile = tl.load(
-            v + b * v_b + shared * v_h + slot[:, None] * v_s + in_v[None, :] * v_d,
+            v + b * v_b + head * v_h + slot[:, None] * v_s + in_v[None, :] * v_d,
             mask=is_slot[:, None] & (in_v[None, :] < d_v),
             other=0.0,
         )
@@ -415,13 +411,11 @@ def _attend(
     width_v: tl.constexpr,
     is_added: tl.constexpr,
     by_head: tl.constexpr,
-    group: tl.constexpr,
     queries: tl.constexpr,
     keys: tl.constexpr,
 ):
     b = (tl.program_id(0) // h).to(tl.int64)
     head = (tl.program_id(0) % h).to(tl.int64)
-    shared = head // group  # the head of keys and values that several of queries share
     rows = tl.arange(0, queries)
     in_k = tl.arange(0, width_k)
     in_v = tl.arange(0, width_v)
@@ -437,12 +431,12 @@ def _attend(
         key = start + tl.arange(0, keys)
         is_key = key < s
         k_tile = tl.load(
-            k + b * k_b + shared * k_h + key[None, :] * k_s + in_k[:, None] * k_d,
+            k + b * k_b + head * k_h + key[None, :] * k_s + in_k[:, None] * k_d,
             mask=is_key[None, :] & (in_k[:, None] < d_k),
             other=0.0,
         )
         v_tile = tl.load(
-            v + b * v_b + shared * v_h + key[:, None] * v_s + in_v[None, :] * v_d,
+            v + b * v_b + head * v_h + key[:, None] * v_s + in_v[None, :] * v_d,
             mask=is_key[:, None] & (in_v[None, :] < d_v),
             other=0.0,
         )

@@ -79,14 +79,14 @@ def attend_fused(
         causal = False
     is_plain = not causal and p_drop == 0
     fits = kernels_support(q.size(-2), q.size(-1), v.size(-1), q.dtype)
-    if is_plain and fits and in_cuda_inference(q):
-        from transduce.nn.kernels.search import attend_few_queries
-
-        return attend_few_queries(q, k, v, allowed)
     if is_plain and fits and in_cpu_inference(q):
         # For the few queries of a search the fused kernel takes up to three times as long.
         return attend_reference(q, k, v, allowed=allowed)[0]
     k, v = repeat_heads(k, q.size(-3)), repeat_heads(v, q.size(-3))  # not every kernel shares heads
+    if is_plain and fits and in_cuda_inference(q):
+        from transduce.nn.kernels.search import attend_few_queries
+
+        return attend_few_queries(q, k, v, allowed)
     return F.scaled_dot_product_attention(
         q, k, v, attn_mask=allowed, dropout_p=p_drop, is_causal=causal
     )  # [B, h, T, d_v]
@@ -162,6 +162,7 @@ def attend_to_past(
     if additive is None and cache.suits_kernels():
         from transduce.nn.kernels.search import attend_cached
 
+        k, v = repeat_heads(k, q.size(1)), repeat_heads(v, q.size(1))
         past = (at.history.slots, *at.survivors)
         return attend_cached(q, k, v, *past, position=at.position, term=term, window=window)
     allowed: Tensor | None = at.allowed
@@ -369,6 +370,10 @@ class MultiHeadAttention(HeadProjections):
         if self.knows_distances:
             assert memory is x, "positions of two sequences have no distance"
             packed, term = self._with_distances(packed, allowed)
+        if self.kv_heads < self.h:  # the kernel has keys and values for each head
+            first, *shared = packed
+            repeats = self.h // self.kv_heads
+            packed = [first, *(rows.repeat_interleave(repeats, dim=2) for rows in shared)]
         heads = attend_packed(packed, allowed, causal=causal, term=term, window=self.window)
         output: Tensor = self.w_o(heads.flatten(1).unsqueeze(0))
         return output
