@@ -129,3 +129,18 @@ def test_tags_do_not_count_when_a_language_is_detected(client: TestClient) -> No
     assert found["detectedLanguage"]["language"] == "fr"  # type: ignore[index]
     as_text = translated(client, q=page, source="auto", target="de")
     assert as_text["detectedLanguage"]["language"] == "en"  # type: ignore[index]
+
+
+def test_style_sheets_do_not_count_when_a_language_is_detected(client: TestClient) -> None:
+    rule = "p { margin: 0 auto; color: red; background-color: white; }"
+    page = f"<head><style>{rule * 50}</style></head><p>{GERMAN}</p>"
+    found = translated(client, q=page, source="auto", target="en", format="html")
+    assert found["detectedLanguage"]["language"] == "de"  # type: ignore[index]
+
+
+@pytest.mark.parametrize("path", ["/translate", "/translate_file"])
+def test_a_form_in_an_unknown_charset_is_refused(client: TestClient, path: str) -> None:
+    form = 'multipart/form-data; boundary=x; charset="undefined"'
+    body = b'--x\r\nContent-Disposition: form-data; name="q"\r\n\r\na\r\n--x--\r\n'
+    found = client.post(path, content=body, headers={"Content-Type": form})
+    assert found.status_code == 400

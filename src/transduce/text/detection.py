@@ -8,11 +8,16 @@ from typing import Any, NamedTuple, Self
 
 from transduce.errors import InputError, how_to_install
 
+UNDETERMINED = "und"
+"""The code of ISO 639 for a text whose language is not known."""
 MAX_CHARACTERS = 2_000
 """A text is judged by its beginning: more tells nothing new, and takes time."""
 
 
-_TAG = re.compile(r"<[^<>]{1,1000}>")
+_MARKUP = re.compile(
+    r"<(script|style)\b[^<]*(?:<(?!/\1)[^<]*)*|<!--(?:[^-]|-(?!->))*|<[^<>]{1,1000}>", re.I
+)
+"""Tags, comments, scripts and style sheets: what of a document is no text."""
 
 
 class LanguageGuess(NamedTuple):
@@ -39,6 +44,10 @@ class LanguageDetector:
         """Return a detector, or None where the library is not installed."""
         return cls() if find_spec("py3langid") else None
 
+    def knows(self, code: str) -> bool:
+        """Return whether a language can be detected."""
+        return code.partition("-")[0] in dict(self._identifier.rank(""))
+
     def detect(self, text: str, among: Sequence[str] | None = None) -> list[LanguageGuess]:
         """Return languages, the most likely first; with `among`, these alone.
 
@@ -60,4 +69,4 @@ def detectable(text: str, format: str) -> str:  # noqa: A002 - as users say it
     """Return the beginning of a text, by which its language is judged; of a document, no tags."""
     if format == "text":
         return text[:MAX_CHARACTERS]
-    return _TAG.sub(" ", text[: 10 * MAX_CHARACTERS])[:MAX_CHARACTERS]
+    return _MARKUP.sub(" ", text[: 50 * MAX_CHARACTERS])[:MAX_CHARACTERS]

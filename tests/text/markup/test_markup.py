@@ -131,7 +131,9 @@ def test_tags_are_found_as_a_browser_finds_them(text: str) -> None:
         ("<p>a <i>b <b>c</b></i> d</p>", "d c b a", "<p>d <i><b>c</b> b</i> a</p>"),
         ("<b>one</b>, <i>two</i>.", ". two , one", ". <i>two</i> , <b>one</b>"),
         ("press <kbd>Ctrl</kbd> now", "now Strg press", "now <kbd>Ctrl</kbd> press"),
-        ("a<!-- x --> b <img> c", "c b a", "<img>c b a<!-- x -->"),
+        ("a<!-- x --> b <img> c", "c b a", "<img> c b a<!-- x -->"),
+        ("b <img>c", "c b", "<img>c b"),
+        ("a <i></i> <u></u> b", "b a", "<i></i> <u></u> b a"),
         ("AT&amp;T &lt;3 <b>x</b>", "x 3 < T&TA", "<b>x</b> 3 &lt; T&amp;TA"),
         ("<a href=1><a name=2></a>x</a> y", "y x", "y <a href=1><a name=2></a>x</a>"),
         (

@@ -18,14 +18,22 @@ AmongOption = Annotated[
 
 
 def detect(files: FilesArgument = None, among: AmongOption = None) -> None:
-    """Print the language of each line, its confidence, and the line, separated by tabs."""
-    from transduce.cli.terminal.text_input import TextInput
-    from transduce.text.detection import LanguageDetector
+    """Print the language of each line, its confidence, and the line, separated by tabs.
 
-    codes = None if among is None else among.split(",")
+    Lines without letters are in no language: und.
+    """
+    from transduce.cli.terminal.text_input import TextInput
+    from transduce.text.detection import UNDETERMINED, LanguageDetector
+
+    codes = None if among is None else [code.strip() for code in among.split(",")]
     if codes is not None and not all(codes):
         raise InputError(f"--among {among}: write codes with commas, such as en,de,fr")
     lines, detector = TextInput(files or []), LanguageDetector()
+    if unknown := [code for code in codes or () if not detector.knows(code)]:
+        raise InputError(
+            f"--among {among}: no language that can be detected has the code {unknown[0]}"
+        )
     for line in lines:
         best = detector.detect(line, codes)[0]
-        typer.echo(f"{best.code}\t{best.confidence:.3f}\t{line}")
+        code = best.code if best.confidence else UNDETERMINED
+        typer.echo(f"{code}\t{best.confidence:.3f}\t{line}")

@@ -52,13 +52,14 @@ class EpochNoise:
         """Return the store of an epoch.
 
         A pair stays as it is if noise makes it longer than `max_lengths`, the tokens allowed on
-        each side, without EOS, or if its target could not be spelled: nobody should learn that.
+        each side, without EOS, if nothing is left of a side, or if its target could not be spelled:
+        nobody should learn that.
         """
         drawn = self._drawn(clean, seed, epoch)
         made = list(self._chunks(clean, drawn))
         src, tgt = (_concatenated([pair[side] for pair in made], clean) for side in (0, 1))
         fits = (src.lengths <= max_lengths[0]) & (tgt.lengths <= max_lengths[1])
-        fits &= ~_has_unknown(tgt)
+        fits &= ~_has_unknown(tgt) & (src.lengths > 0) & (tgt.lengths > 0)
         places = np.full(len(clean), -1, dtype=np.int32)
         places[drawn.pairs[fits]] = np.arange(int(fits.sum()), dtype=np.int32)
         return replace(

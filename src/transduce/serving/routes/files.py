@@ -118,7 +118,7 @@ async def _read(request: Request) -> _Upload:
                     raise Refused(400, f"{name}: send the code of a language, such as en")
             content = await file.read()
             return _Upload(content, _safe_name(file.filename), **texts)
-    except HTTPException as malformed:
+    except (HTTPException, UnicodeError) as malformed:  # also in the charset that it names
         raise Refused(400, "the form cannot be read") from malformed
 
 

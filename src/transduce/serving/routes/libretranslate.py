@@ -224,7 +224,7 @@ async def _read(request: Request, schema: type[Body]) -> Body:
 async def _form(request: Request) -> dict[str, Any]:
     try:
         form = await request.form(max_files=0, max_fields=MAX_TEXTS)
-    except HTTPException as malformed:
+    except (HTTPException, UnicodeError) as malformed:  # also in the charset that it names
         raise Refused(400, "the form cannot be read") from malformed
     texts: dict[str, Any] = {name: form.get(name) for name in form}
     several = form.getlist("q")

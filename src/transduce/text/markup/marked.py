@@ -16,6 +16,7 @@ class Inline:
     parent: int  # index of the element that it is in; -1: none
     is_kept: bool = False  # `opening` is all of it, and replaces its characters
     follows_space: bool = False  # a space stands before it
+    precedes_space: bool = False  # and one after it, before the next word
 
     @property
     def is_point(self) -> bool:

@@ -88,8 +88,9 @@ class _Placing:
             inline, (start, end) = self._marked.inlines[number], self._placed[number].span
             parts.append(self._text(place, start))
             if not inline.is_kept:
-                inner = self.written(number, (start, end))
-                parts += [inline.opening, inner, inline.closing]
+                whole = f"{inline.opening}{self.written(number, (start, end))}{inline.closing}"
+                stood_alone = inline.is_point and inline.follows_space and inline.precedes_space
+                parts.append(self._spaced_point(whole, start) if stood_alone else whole)
             elif start < end or inline.is_point:
                 parts.append(inline.opening)
             else:
@@ -100,13 +101,21 @@ class _Placing:
 
     def _spaced(self, kept: str, place: int) -> str:
         """Return words that are put between others with the spaces that they need."""
-        before, after = (
-            self._translation[max(0, place - 1) : place],
-            self._translation[place : place + 1],
-        )
+        before, after = self._neighbours(place)
         left = " " if before and not before.isspace() else ""
         right = " " if after and not after.isspace() else ""
         return f"{left}{kept}{right}"
+
+    def _spaced_point(self, point: str, place: int) -> str:
+        """Return what stood between two spaces with the one that is missing; no word is divided."""
+        before, after = self._neighbours(place)
+        if after and not after.isspace() and (not before or before.isspace()):
+            return f"{point} "
+        return f" {point}" if after.isspace() and before and not before.isspace() else point
+
+    def _neighbours(self, place: int) -> tuple[str, str]:
+        """Return the characters before and after a place; "" at the ends."""
+        return self._translation[max(0, place - 1) : place], self._translation[place : place + 1]
 
     def _order(self, number: int) -> tuple[int, bool, int]:
         start, end = self._placed[number].span

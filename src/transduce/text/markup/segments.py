@@ -81,6 +81,7 @@ class _Segment:
         self._length = 0
         self._has_space = False  # since the last word
         self._inlines: list[Inline] = []
+        self._since_words = 0  # the first inline after the last word
         self._opened: list[tuple[int, int]] = []  # indices of inlines and of items
 
     def line(self) -> MarkedText:
@@ -120,9 +121,13 @@ class _Segment:
 
     def _add_text(self, text: str) -> None:
         words = " ".join(text.split())
-        self._has_space |= text[:1].isspace()
+        if text[:1].isspace():
+            self._has_space = True
+            for number in range(self._since_words, len(self._inlines)):
+                self._inlines[number] = replace(self._inlines[number], precedes_space=True)
         if not words:
             return
+        self._since_words = len(self._inlines)
         self._pieces += [" "] * (self._place - self._length) + [words]
         self._length = self._place + len(words)
         self._has_space = text[-1].isspace()

@@ -22,5 +22,5 @@ def unpunctuated(text: str) -> str:
 
 
 def mistyped_text(text: str, number: int) -> str:
-    """Mistype one word in ten, and at least one; line `number` always gets the same typos."""
+    """Mistype one word in ten; line `number` always gets the same typos (`with_typos`)."""
     return "".join(with_typos(words_of(text), Draws(number)))

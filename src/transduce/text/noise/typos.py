@@ -64,7 +64,10 @@ def split_in_two(word: str, draws: Draws) -> str:
 
 
 def with_typos(words: list[str], draws: Draws) -> list[str]:
-    """Mistype one word in ten of a text, and at least one."""
+    """Mistype one word in ten of a text, at least one.
+
+    Where a word of one or two letters is drawn, nothing changes.
+    """
     typed = list(words)
     for _ in range(usual_typos(len(words))):
         place = draws.below(len(words))

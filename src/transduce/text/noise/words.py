@@ -59,9 +59,15 @@ def title(word: str) -> str:
 
 
 def without_end(word: str) -> str:
-    """Drop the marks that end a sentence, unless the word has nothing else."""
-    kept = _FINAL.sub(r"\1", word)
-    return kept if kept.strip() else word
+    """Drop the marks that end a sentence; a word of nothing else goes too, unless it is the first.
+
+    The first word has no space before it.
+    """
+    found = _FINAL.search(word)
+    if found is None:
+        return word
+    kept = word[: found.start()] + found[1]
+    return kept if kept.strip() else "" if word[0].isspace() else word
 
 
 def doubled_end(word: str, *, times: int = 2) -> str:
