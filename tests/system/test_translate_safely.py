@@ -14,6 +14,7 @@ from transduce.bulk import workers
 from transduce.cli import translate as translate_command
 from transduce.files.atomic import atomic_file, partial_name
 from transduce.files.locks import locked_own_file
+from transduce.translation.load import load
 
 LINES = list(sentences(22))
 PRECIOUS = b"precious\n"
@@ -93,7 +94,7 @@ def test_input_that_changes_while_it_is_translated_is_an_error(
 ) -> None:
     """It is cut, changed or appended to after it was counted and before it is translated."""
     monkeypatch.setattr(translate_command, "WINDOW_OF_FILE", 5)
-    load, out = workers.load, text.with_name("out")
+    out = text.with_name("out")
 
     def changed_meanwhile(*arguments: Any, **named: Any) -> Any:
         before = text.stat()
@@ -115,7 +116,7 @@ def test_input_that_changes_while_it_is_translated_is_an_error(
 def test_prefixes_that_change_meanwhile_are_an_error(
     model: Path, text: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load, prefixes = workers.load, text.with_name("prefixes")
+    prefixes = text.with_name("prefixes")
     prefixes.write_text("a\n" * len(LINES))
 
     def changed_meanwhile(*arguments: Any, **named: Any) -> Any:

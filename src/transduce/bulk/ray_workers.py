@@ -184,7 +184,8 @@ class RayWorkers:
         self._note(
             f"a process{where} is lost; the shards it had, {len(actor.shards)}, are done again"
         )
-        for number in [shard.number for shard, _ in actor.shards.values()] or [None]:
+        lost: list[int | None] = [shard.number for shard, _ in actor.shards.values()]
+        for number in lost or [None]:
             self._losses[number] += 1
             if self._losses[number] > MAX_LOSSES:
                 what = "loading the model" if number is None else f"part {number}"

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from os import PathLike
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 from transduce.bulk.made_from import OutputSettings, TextFiles, described_model
 from transduce.bulk.manifest import Manifest, opened_manifest
@@ -40,8 +40,8 @@ MAY_CHANGE = ("version", "device")
 """What may differ from the command that began: translations differ by rounding at most."""
 
 
-class BulkWatcher(Protocol):
-    """Is told how far the translation of a text is."""
+class BulkWatcher:
+    """Is told how far the translation of a text is; this one does nothing with it."""
 
     def begun(self, *, before: int, total: int, changes: Sequence[str]) -> None:
         """The work begins; some lines were translated before, with what `changes` says."""
@@ -54,10 +54,6 @@ class BulkWatcher(Protocol):
 
     def noted(self, text: str) -> None:
         """The user should know something about the whole."""
-
-
-class _NoWatcher(BulkWatcher):
-    """Does nothing with what it is told."""
 
 
 @dataclass(frozen=True)
@@ -142,7 +138,7 @@ def translate_in_shards(
             shard_lines=shard_lines,
             window=window,
         )
-        watcher = watcher or _NoWatcher()
+        watcher = watcher or BulkWatcher()
         with workers_for(source, on, watcher.noted) as workers:
             return translate_text(job, workers, watcher)
 

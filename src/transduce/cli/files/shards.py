@@ -1,24 +1,20 @@
 """`transduce translate --out DIR/`: the parts of a folder instead of one file."""
 
 import os
-import sys
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transduce.cli.terminal.notes import Notes
 from transduce.errors import InputError, counted
 
 if TYPE_CHECKING:
-    from rich.progress import Progress
+    from collections.abc import Callable, Iterable
 
     from transduce.bulk.made_from import OutputSettings
     from transduce.bulk.translate import ShardedTranslation
-    from transduce.bulk.workers import ModelSource, TranslatedLine
+    from transduce.bulk.workers import ModelSource
     from transduce.cli.terminal.text_input import TextInput
 
 ShardLinesOption = Annotated[
@@ -77,6 +73,7 @@ def write_parts(
     import transduce
     from transduce.bulk.made_from import TextFiles
     from transduce.bulk.translate import BulkText, translate_text, workers_for
+    from transduce.cli.files.shard_display import watching_parts
 
     began = time.monotonic()
     if on is not None:
@@ -93,70 +90,11 @@ def write_parts(
         transduce.__version__,
     )
     with (
-        _watching(folder, lines, jsonl=output.form == "jsonl") as watcher,
+        watching_parts(folder, lines, jsonl=output.form == "jsonl") as watcher,
         workers_for(source, on, watcher.noted) as workers,
     ):
         done = translate_text(text, workers, watcher)
     _say_written(folder, done, seconds=time.monotonic() - began)
-
-
-class BulkDisplay:
-    """Shows how much of the whole text is translated, and notes on lines."""
-
-    def __init__(self, folder: Path, notes: Notes, progress: "Progress") -> None:
-        self._folder, self._notes, self._progress = folder, notes, progress
-        self._task = progress.add_task("translating", total=None)
-        self.in_parts = self.total = 0
-
-    def begun(self, *, before: int, total: int, changes: Sequence[str]) -> None:
-        """Say what was done before."""
-        self.in_parts, self.total = before, total
-        for change in changes:
-            self.noted(f"{self._folder} was begun with {change}: going on with it")
-        if before:
-            were = counted(total, "line was", "lines were")
-            self.noted(f"{before:,} of {were} translated before: going on from there")
-        self._progress.update(self._task, total=total, completed=before)
-
-    def translated(self, line: "TranslatedLine") -> None:
-        """Count a line, and write what is unusual about it."""
-        self._notes.add(line.number, line.note, line.script)
-        self._progress.advance(self._task)
-
-    def written(self, *, lines: int) -> None:
-        """Count the lines of a part."""
-        self.in_parts += lines
-
-    def noted(self, text: str) -> None:
-        """Write a line above the progress."""
-        if sys.stderr is not None:
-            sys.stderr.write(f"{text}\n")
-
-
-@contextmanager
-def _watching(folder: Path, lines: "TextInput", *, jsonl: bool) -> Iterator[BulkDisplay]:
-    from rich.console import Console
-    from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
-
-    console = Console(stderr=True)
-    columns = (*Progress.get_default_columns()[:2], MofNCompleteColumn(), TimeRemainingColumn())
-    notes = Notes(lines, jsonl=jsonl)
-    with (
-        Progress(
-            *columns, console=console, transient=True, disable=not console.is_terminal
-        ) as progress,
-        notes.counting(),
-    ):
-        display = BulkDisplay(folder, notes, progress)
-        try:
-            yield display
-        except KeyboardInterrupt:
-            if display.in_parts:
-                are = counted(display.total, "line is", "lines are")
-                display.noted(
-                    f"{display.in_parts:,} of {are} in {folder}: the same command goes on"
-                )
-            raise
 
 
 def _say_written(folder: Path, done: "ShardedTranslation", *, seconds: float) -> None:
