@@ -3,9 +3,13 @@
 import fcntl
 import gzip
 import json
+import os
+import re
 import shutil
 import signal
+import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -30,16 +34,32 @@ def expected(model: Path, text: Path, command: Command) -> bytes:
     return out.read_bytes()
 
 
-MOMENTS = [
-    *((KillAt("open", MANIFEST), n) for n in range(1)),
-    *((KillAt("open", rf"part-0000000{n}\.txt\.[0-9a-f]+\.making"), 8 * n) for n in range(3)),
-    *((KillAt("os.rename", rf"part-0000000{n}\.txt\.[0-9a-f]+\.making"), 8 * n) for n in range(3)),
-]
+@dataclass(frozen=True)
+class KillAtTouch(KillAt):
+    """The moment before the process touches something in a folder for the nth time."""
+
+    nth: int = 1
+
+    def watch(self) -> None:
+        """Have this process kill itself at that moment."""
+        touches: list[str] = []
+
+        def kill(event: str, arguments: tuple[object, ...]) -> None:
+            is_file_event = event == "open" or event.startswith("os.")
+            if is_file_event and arguments and re.search(self.pattern, str(arguments[0])):
+                touches.append(event)
+                if len(touches) == self.nth:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.addaudithook(kill)
 
 
-def killed_and_continued(
-    moment: KillAt, kept: int, model: Path, text: Path, command: Command
-) -> bytes:
+MAKING = r"part-00000001\.txt\.[0-9a-f]+\.making"
+MOMENTS = [1, 2, 4, 6, 9, 11, 13, 16, 19, 23]
+"""Touches of the folder: from the first to those of the last of three parts."""
+
+
+def kill_and_continue(moment: KillAt, model: Path, text: Path, command: Command) -> str:
     folder = text.with_name("parts")
     arguments = ("translate", model, text, *SHARDS, "--out", folder)
     killed = start(*arguments, log=text.with_name("log"), kill_at=moment)
@@ -47,20 +67,27 @@ def killed_and_continued(
     assert killed.exitcode == -signal.SIGKILL
     again = command(*arguments)
     assert again.code == 0, again.err
-    assert (f"{kept} of 22 lines were translated before" in again.err) == (kept > 0)
-    assert {path.name for path in folder.iterdir()} == {
-        MANIFEST,
-        *(f"part-0000000{n}.txt" for n in range(3)),
-    }
-    return whole(folder)
+    found = {path.name for path in folder.iterdir()}
+    assert found == {MANIFEST, *(f"part-0000000{n}.txt" for n in range(3))}
+    return again.err
 
 
-@pytest.mark.exhaustive(after=2)
-@pytest.mark.parametrize(("moment", "kept"), [MOMENTS[5], MOMENTS[2], *MOMENTS])
+@pytest.mark.parametrize("event", ["open", "os.rename"])
 def test_killed_while_a_part_is_written(
-    moment: KillAt, kept: int, model: Path, text: Path, command: Command, expected: bytes
+    event: Any, model: Path, text: Path, command: Command, expected: bytes
 ) -> None:
-    assert killed_and_continued(moment, kept, model, text, command) == expected
+    told = kill_and_continue(KillAt(event, MAKING), model, text, command)
+    assert "8 of 22 lines were translated before: going on from there" in told
+    assert whole(text.with_name("parts")) == expected
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("nth", MOMENTS)
+def test_killed_at_many_moments(
+    nth: int, model: Path, text: Path, command: Command, expected: bytes
+) -> None:
+    kill_and_continue(KillAtTouch("open", "parts(/|$)", nth), model, text, command)
+    assert whole(text.with_name("parts")) == expected
 
 
 def finished(model: Path, text: Path, command: Command, *options: str) -> Path:
@@ -141,7 +168,7 @@ def test_another_command_is_refused(
         text.write_text(text.read_text(encoding="utf-8") + "More.\n", encoding="utf-8")
     elif change == "model":
         saved(copy, random_model(seed=6, max_positions=12))
-    changed = () if isinstance(change, str) else change
+    changed: tuple[str, ...] = () if isinstance(change, str) else change
     given = dict(zip(SHARDS[::2], SHARDS[1::2], strict=True))
     if changed[:1] and changed[0] in given:
         given.pop(changed[0])
