@@ -10,7 +10,7 @@ from tests.command import Command
 from transduce.bulk.made_from import OutputSettings, TextFiles
 from transduce.bulk.shards import Shard
 from transduce.bulk.translate import BulkText, BulkWatcher, translate_text
-from transduce.bulk.workers import LocalWorker, ModelSource, ShardSettings, TranslatedLine
+from transduce.bulk.workers import LocalWorker, ModelSource, OutputRecord, ShardSettings
 from transduce.hardware import ray_connection
 from transduce.translation.options import Options
 
@@ -24,7 +24,7 @@ class Counting(BulkWatcher):
         self.numbers: list[int] = []
         self.in_parts = 0
 
-    def translated(self, line: TranslatedLine) -> None:
+    def translated(self, line: OutputRecord) -> None:
         self.numbers.append(line.number)
 
     def written(self, *, lines: int) -> None:
@@ -41,7 +41,7 @@ class BackwardWorkers(LocalWorker):
         super().submit(shard, settings)
         self.most = max(self.most, len(self._submitted))
 
-    def next_done(self) -> tuple[Shard, Iterable[TranslatedLine]]:
+    def next_done(self) -> tuple[Shard, Iterable[OutputRecord]]:
         self._submitted.reverse()
         return super().next_done()
 

@@ -34,7 +34,7 @@ PART_FILE = re.compile(r"part-\d{8,}\.(txt|jsonl)(\.[0-9a-f]{16}\.making)?")
 
 
 @dataclass(frozen=True)
-class Part:
+class FinishedPart:
     """A file that is done: the translations of a shard."""
 
     part: int  # the number of the shard
@@ -50,7 +50,7 @@ class Manifest:
     def __init__(self, folder: Path, stream: BinaryIO) -> None:
         self._folder, self._path, self._stream = folder, folder / MANIFEST, stream
         self.made_from: dict[str, Any] = {}
-        self.parts: dict[int, Part] = {}
+        self.parts: dict[int, FinishedPart] = {}
         self.is_complete = False
         self._read()
 
@@ -109,7 +109,7 @@ class Manifest:
                 block = b"".join(line.encode() + b"\n" for line in output)
                 stream.write(block)
                 size, crc, count = size + len(block), zlib.crc32(block, crc), count + 1
-        done = Part(part, first, count, size, f"{crc:08x}")
+        done = FinishedPart(part, first, count, size, f"{crc:08x}")
         self._append(asdict(done))
         self.parts[part] = done
 
@@ -147,7 +147,7 @@ class Manifest:
             elif "lines_in_all" in record:
                 self.is_complete = True
             else:
-                part = Part(**record)
+                part = FinishedPart(**record)
                 if min(part.part, part.first, part.lines, part.bytes, int(part.crc32, 16)) < 0:
                     raise ValueError("a number below 0")
                 self.parts[part.part] = part

@@ -18,8 +18,8 @@ from transduce.bulk.shards import Shard
 from transduce.bulk.workers import (
     ModelIdentity,
     ModelSource,
+    OutputRecord,
     ShardSettings,
-    TranslatedLine,
     translated_lines,
 )
 from transduce.errors import InputError, TransduceError
@@ -56,7 +56,7 @@ class ModelActor:
         except TransduceError as fault:
             return socket.gethostname(), str(fault)
 
-    def translate(self, shard: Shard, settings: ShardSettings) -> list[TranslatedLine] | str:
+    def translate(self, shard: Shard, settings: ShardSettings) -> list[OutputRecord] | str:
         """Translate a shard; return its lines, or what is wrong with them."""
         assert self._translator is not None
         try:
@@ -107,7 +107,7 @@ class RayWorkers:
         self._waiting.append((shard, settings))
         self._hand_out()
 
-    def next_done(self) -> tuple[Shard, Iterable[TranslatedLine]]:
+    def next_done(self) -> tuple[Shard, Iterable[OutputRecord]]:
         """Wait for a shard that an actor has translated."""
         while True:
             done = self._wait()
@@ -138,7 +138,7 @@ class RayWorkers:
             shard, settings = self._waiting.popleft()
             actor.shards[actor.handle.translate.remote(shard, settings)] = (shard, settings)
 
-    def _wait(self) -> tuple[Shard, list[TranslatedLine]] | None:
+    def _wait(self) -> tuple[Shard, list[OutputRecord]] | None:
         """Wait until an actor has done something; return a shard if it is that."""
         import ray
 

@@ -19,9 +19,9 @@ from transduce.bulk.shards import Shard, shards_of
 from transduce.bulk.workers import (
     LocalWorker,
     ModelSource,
+    OutputRecord,
     ShardSettings,
     ShardWorkers,
-    TranslatedLine,
 )
 from transduce.data.corpus import DEFAULT_FIELDS, check_fields, check_fields_used
 from transduce.errors import InputError
@@ -46,7 +46,7 @@ class BulkWatcher:
     def begun(self, *, before: int, total: int, changes: Sequence[str]) -> None:
         """The work begins; some lines were translated before, with what `changes` says."""
 
-    def translated(self, line: TranslatedLine) -> None:
+    def translated(self, line: OutputRecord) -> None:
         """A line is translated; lines of different shards may be told in any order."""
 
     def written(self, *, lines: int) -> None:
@@ -218,7 +218,7 @@ def _translate_missing(
         watcher.written(lines=len(shard.texts))
 
 
-def _outputs(lines: Iterable[TranslatedLine], watcher: BulkWatcher) -> Iterator[tuple[str, ...]]:
+def _outputs(lines: Iterable[OutputRecord], watcher: BulkWatcher) -> Iterator[tuple[str, ...]]:
     for line in lines:
         watcher.translated(line)
         yield line.output

@@ -54,7 +54,7 @@ class ShardSettings:
 
 
 @dataclass(frozen=True)
-class TranslatedLine:
+class OutputRecord:
     """What is written for a line of the input, and what is unusual about it."""
 
     number: int  # in the whole text, from 0
@@ -77,7 +77,7 @@ class ShardWorkers(Protocol):
     def submit(self, shard: Shard, settings: ShardSettings) -> None:
         """Have a shard translated."""
 
-    def next_done(self) -> tuple[Shard, Iterable[TranslatedLine]]:
+    def next_done(self) -> tuple[Shard, Iterable[OutputRecord]]:
         """Wait for one of the submitted shards; return it with its lines, in order."""
 
     def close(self) -> None:
@@ -98,7 +98,7 @@ class LocalWorker:
         """Note the shard that comes next."""
         self._submitted.append((shard, settings))
 
-    def next_done(self) -> tuple[Shard, Iterable[TranslatedLine]]:
+    def next_done(self) -> tuple[Shard, Iterable[OutputRecord]]:
         """Return the shard and its lines, which are translated while they are read."""
         shard, settings = self._submitted.pop(0)
         return shard, translated_lines(self._translator, shard, settings)
@@ -109,7 +109,7 @@ class LocalWorker:
 
 def translated_lines(
     translator: Translator, shard: Shard, settings: ShardSettings
-) -> Iterator[TranslatedLine]:
+) -> Iterator[OutputRecord]:
     """Translate the lines of a shard."""
     found = translator.stream(
         shard.texts,
@@ -119,7 +119,7 @@ def translated_lines(
         first_number=shard.first,
     )
     for number, translation in enumerate(found, start=shard.first):
-        yield TranslatedLine(
+        yield OutputRecord(
             number,
             tuple(output_lines(number, translation, settings.form)),
             translation.note,

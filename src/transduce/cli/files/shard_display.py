@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.progress import MofNCompleteColumn, Progress, TimeRemainingColumn
 
 from transduce.bulk.translate import BulkWatcher
-from transduce.bulk.workers import TranslatedLine
+from transduce.bulk.workers import OutputRecord
 from transduce.cli.terminal.notes import Notes
 from transduce.cli.terminal.text_input import TextInput
 from transduce.errors import counted
@@ -33,7 +33,7 @@ class BulkDisplay(BulkWatcher):
             self.noted(f"{before:,} of {were} translated before: going on from there")
         self._progress.update(self._task, total=total, completed=before)
 
-    def translated(self, line: TranslatedLine) -> None:
+    def translated(self, line: OutputRecord) -> None:
         """Count a line, and write what is unusual about it."""
         self._notes.add(line.number, line.note, line.script)
         self._progress.advance(self._task)
