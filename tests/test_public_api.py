@@ -15,6 +15,7 @@ def test_the_public_names() -> None:
         "Options",
         "PairScore",
         "Seq2Seq",
+        "ShardedTranslation",
         "TrainingOutcome",
         "TransduceError",
         "TranslatedFile",
@@ -28,6 +29,7 @@ def test_the_public_names() -> None:
         "score",
         "train",
         "translate_file",
+        "translate_in_shards",
         "wording",
     ]
     assert all(hasattr(transduce, name) for name in transduce.__all__)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from transduce.errors import ConfigError, InputError, TransduceError
 
 if TYPE_CHECKING:
+    from transduce.bulk.translate import ShardedTranslation, translate_in_shards
     from transduce.config.load import load_config
     from transduce.config.schema import Config
     from transduce.evaluation.evaluate import Evaluation, evaluate
@@ -32,6 +33,7 @@ __all__ = [
     "Options",
     "PairScore",
     "Seq2Seq",
+    "ShardedTranslation",
     "TrainingOutcome",
     "TransduceError",
     "TranslatedFile",
@@ -45,6 +47,7 @@ __all__ = [
     "score",
     "train",
     "translate_file",
+    "translate_in_shards",
     "wording",
 ]
 
@@ -54,6 +57,7 @@ _MODULES = {
     "Options": "transduce.translation.options",
     "PairScore": "transduce.translation.scorer",
     "Seq2Seq": "transduce.models.base",
+    "ShardedTranslation": "transduce.bulk.translate",
     "TrainingOutcome": "transduce.training.loop",
     "TranslatedFile": "transduce.translation.documents.translate",
     "Translation": "transduce.translation.options",
@@ -65,6 +69,7 @@ _MODULES = {
     "score": "transduce.translation.scorer",
     "train": "transduce.training.loop",
     "translate_file": "transduce.translation.documents.translate",
+    "translate_in_shards": "transduce.bulk.translate",
     "wording": "transduce.translation.wording.read",
 }
 

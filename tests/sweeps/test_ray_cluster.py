@@ -15,6 +15,7 @@ import pytest
 
 from tests.command import Command
 from tests.sweeps.small_sweeps import products, sweep_file, write_texts
+from transduce.hardware import ray_connection
 from transduce.sweeps.file import read_sweep_file
 from transduce.sweeps.plan import make_plan
 from transduce.sweeps.running import ray_cluster
@@ -123,7 +124,7 @@ def results(out: Path) -> str:
 def test_a_missing_extra_is_one_line(
     command: Command, file: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(ray_cluster, "find_spec", lambda _name: None)
+    monkeypatch.setattr(ray_connection, "find_spec", lambda _name: None)
     out = tmp_path / "out"
     told = command("sweep", file, "--out", out, "--on", "ray", folder=file.parent).mistake()
     assert told.startswith("--on ray: Ray is not installed: pip install 'transduce[cluster]'")

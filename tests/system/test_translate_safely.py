@@ -10,10 +10,11 @@ import pytest
 
 from tests.command import Command
 from tests.translation.likely import random_model, saved, sentences
+from transduce.bulk import workers
 from transduce.cli import translate as translate_command
 from transduce.files.atomic import atomic_file, partial_name
 from transduce.files.locks import locked_own_file
-from transduce.translation import load as load_translation
+from transduce.translation.load import load
 
 LINES = list(sentences(22))
 PRECIOUS = b"precious\n"
@@ -93,7 +94,7 @@ def test_input_that_changes_while_it_is_translated_is_an_error(
 ) -> None:
     """It is cut, changed or appended to after it was counted and before it is translated."""
     monkeypatch.setattr(translate_command, "WINDOW_OF_FILE", 5)
-    load, out = load_translation.load, text.with_name("out")
+    out = text.with_name("out")
 
     def changed_meanwhile(*arguments: Any, **named: Any) -> Any:
         before = text.stat()
@@ -101,7 +102,7 @@ def test_input_that_changes_while_it_is_translated_is_an_error(
         os.utime(text, ns=(before.st_atime_ns, before.st_mtime_ns))
         return load(*arguments, **named)
 
-    monkeypatch.setattr(load_translation, "load", changed_meanwhile)
+    monkeypatch.setattr(workers, "load", changed_meanwhile)
     to = ["--out", str(out)] if to_file else []
     done = command("translate", model, text, "--beam", "1", *to)
     assert done.code == 2
@@ -115,14 +116,14 @@ def test_input_that_changes_while_it_is_translated_is_an_error(
 def test_prefixes_that_change_meanwhile_are_an_error(
     model: Path, text: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    load, prefixes = load_translation.load, text.with_name("prefixes")
+    prefixes = text.with_name("prefixes")
     prefixes.write_text("a\n" * len(LINES))
 
     def changed_meanwhile(*arguments: Any, **named: Any) -> Any:
         prefixes.write_text("b\n" * len(LINES))
         return load(*arguments, **named)
 
-    monkeypatch.setattr(load_translation, "load", changed_meanwhile)
+    monkeypatch.setattr(workers, "load", changed_meanwhile)
     done = command("translate", model, text, "--beam", "1", "--prefix", prefixes)
     assert done.code == 2
     assert f"{prefixes} was changed while it was read" in done.err

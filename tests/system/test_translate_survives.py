@@ -13,8 +13,9 @@ import pytest
 
 from tests.command import Command, KillAt, Result, start
 from tests.translation.likely import random_model, saved, sentences
+from transduce.bulk import workers
 from transduce.cli import translate as translate_command
-from transduce.translation import load as load_translation
+from transduce.translation.load import load
 from transduce.translation.torch_engine import TorchEngine
 from transduce.translation.translator import Translator
 
@@ -250,7 +251,7 @@ def test_a_run_that_finds_better_weights_meanwhile_is_another_model(
     (run / "model.safetensors").unlink()
     (run / "provenance.json").write_text("{}")
     first = add_checkpoint(run, seed=5, step=8, loss=2.0)
-    real = load_translation.load
+    real = load
 
     def load_slowly(*arguments: Any, **options: Any) -> Translator:
         translator = real(*arguments, **options)
@@ -260,7 +261,7 @@ def test_a_run_that_finds_better_weights_meanwhile_is_another_model(
         return translator
 
     with monkeypatch.context() as patch:
-        patch.setattr(load_translation, "load", load_slowly)
+        patch.setattr(workers, "load", load_slowly)
         left = stopped(command, monkeypatch, run, text, "--beam", "1", "--out", out)
     assert left.code == 130, left.err
     again = command("translate", run, text, "--beam", "1", "--out", out)

@@ -1,9 +1,8 @@
 """`transduce translate`: text in, text out, line by line."""
 
-import json
 import math
 import time
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -11,6 +10,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from transduce.cli.analysis.tree_drawing import check_drawing, draw_tree
+from transduce.cli.files.shards import (
+    OnOption,
+    ShardLinesOption,
+    check_shardable,
+    folder_of_parts,
+    write_parts,
+)
 from transduce.cli.terminal.options import (
     AlphaOption,
     BeamOption,
@@ -24,13 +30,17 @@ from transduce.files.regular import parse_json
 from transduce.files.unchanged import unchanged_files
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Sequence
+    from collections.abc import Iterable, Iterator
 
+    from transduce.bulk.made_from import OutputSettings
+    from transduce.bulk.output_lines import OutputForm
+    from transduce.cli.terminal.notes import Notes
     from transduce.cli.terminal.text_input import TextInput
     from transduce.files.resumable import ResumableFile
     from transduce.search.sample import Sampling
     from transduce.translation.options import Options, Translation
     from transduce.translation.translator import Translator
+    from transduce.translation.wording.rules import Wording
 
 FilesArgument = Annotated[
     list[Path] | None,
@@ -110,10 +120,11 @@ JsonlOption = Annotated[
     bool, typer.Option("--jsonl", help="Print a JSON object per line, with scores and notes.")
 ]
 OutOption = Annotated[
-    Path | None,
+    str | None,
     typer.Option(
         metavar="FILE",
-        help="File to write, which appears when it is complete; the same command continues it.",
+        help="File to write, which appears when it is complete; the same command continues it. "
+        "DIR/: a folder, for parts of many lines each.",
     ),
 ]
 DrawOption = Annotated[
@@ -160,6 +171,8 @@ def translate(
     jsonl: JsonlOption = False,
     text_format: FormatOption = "text",
     out: OutOption = None,
+    shard_lines: ShardLinesOption = None,
+    on: OnOption = None,
     device: DeviceOption = "auto",
     precision: PrecisionOption = "float32",
     engine: EngineOption = None,
@@ -171,7 +184,11 @@ def translate(
     from transduce.cli.terminal.text_output import check_new_file, write_bytes
 
     lines = TextInput(_no_folders(files or []), fields=fields)
-    check_new_file(out)
+    folder = folder_of_parts(out, shard_lines, on)
+    file = Path(out) if out is not None and folder is None else None
+    check_new_file(file)
+    if folder is not None:
+        check_shardable(lines, text_format=text_format, draw=draw)
     only_text = {"--n-best": n_best, "--prefix": prefix, "--prefix-text": prefix_text}
     only_text |= {"--jsonl": jsonl or None, "--draw": draw}
     document = read_document(text_format, lines.files, only_text)
@@ -180,50 +197,80 @@ def translate(
     prefixes = _Prefixes.of(prefix, prefix_text, lines)
     total = _check_input(lines, prefixes) if lines.can_be_read_twice and not document else None
 
-    from transduce.translation.load import default_options, load
-    from transduce.translation.wording.read import read_forbidden, wording
+    from transduce.bulk.made_from import OutputSettings
+    from transduce.bulk.workers import ModelSource
 
     given = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    sampling = _sampling(given, is_wanted=sample)
+    options = _options(
+        model, beam, alpha, n_best, _sampling(given, is_wanted=sample), whole_lines=whole_lines
+    )
+    words = _wording(glossary, forbid, keep, keep_placeholders=keep_placeholders)
+    form: OutputForm = "jsonl" if jsonl else "text" if n_best is None else "n-best"
+    output = OutputSettings(
+        replace(options, wording=words), form, prefixes.path or prefixes.text, precision
+    )
+    samples_by_torch = engine == "auto" and sample  # CTranslate2 samples differently
+    source = ModelSource(
+        (model, *(ensemble or [])),
+        device,
+        precision,  # type: ignore[arg-type]
+        "torch" if samples_by_torch else engine,  # type: ignore[arg-type]
+    )
+    if folder is not None and total is not None:
+        shards = {"shard_lines": shard_lines, "window": window}
+        write_parts(folder, lines, total, output, source=source, prefixes=prefixes, on=on, **shards)
+        return
+    translator = source.load()
+    if document is not None:
+        write_bytes(translate_markup(translator, document, output.options, window=window), file)
+        return
+    at_once = 1 if window is None and lines.is_interactive else window
+    _write(_Work(translator, lines, output, prefixes, at_once, draw=draw), file, total)
+
+
+def _options(
+    model: Path,
+    beam: int | None,
+    alpha: float | None,
+    n_best: int | None,
+    sampling: "Sampling | None",
+    *,
+    whole_lines: bool,
+) -> "Options":
+    """Return how to translate: as the model's task wants it, but for what is given."""
+    from transduce.translation.load import default_options
+
     own = default_options(model)
-    options = replace(
+    return replace(
         own,
         beam=own.beam if beam is None else beam,
         alpha=own.alpha if alpha is None else alpha,
         n_best=1 if n_best is None else n_best,
         sampling=sampling,
         whole_lines=whole_lines,
-        wording=wording(
-            glossary,
-            forbid=() if forbid is None else read_forbidden(forbid),
-            keep_placeholders=keep_placeholders,
-            keep=keep or [],
-        ),
     )
-    samples_by_torch = engine == "auto" and sample  # CTranslate2 samples differently
-    translator = load(
-        [model, *(ensemble or [])],
-        device,
-        precision=precision,  # type: ignore[arg-type]
-        engine="torch" if samples_by_torch else engine,  # type: ignore[arg-type]
-    )
-    if document is not None:
-        write_bytes(translate_markup(translator, document, options, window=window), out)
-        return
-    at_once = 1 if window is None and lines.is_interactive else window
-    work = _Work(
-        translator, lines, options, prefixes, at_once, jsonl=jsonl, n_best=n_best, draw=draw
-    )
-    _write(work, out, total, precision=precision)
 
 
-def _write(work: "_Work", out: Path | None, total: int | None, *, precision: str) -> None:
+def _wording(
+    glossary: Path | None, forbid: Path | None, keep: list[str] | None, *, keep_placeholders: bool
+) -> "Wording":
+    from transduce.translation.wording.read import read_forbidden, wording
+
+    return wording(
+        glossary,
+        forbid=() if forbid is None else read_forbidden(forbid),
+        keep_placeholders=keep_placeholders,
+        keep=keep or [],
+    )
+
+
+def _write(work: "_Work", out: Path | None, total: int | None) -> None:
     """Translate all lines; tell how many were written to a file."""
     began = time.monotonic()
     if out is None or total is None or (out.exists() and not out.is_file()):
         translated = work.write(out, total=total)
     else:
-        translated = work.write_or_continue(out, total, precision=precision)
+        translated = work.write_or_continue(out, total)
     if out is not None:
         _say_written(out, translated, total, seconds=time.monotonic() - began)
 
@@ -329,11 +376,9 @@ class _Work:
 
     translator: "Translator"
     lines: "TextInput"
-    options: "Options"
+    output: "OutputSettings"
     prefixes: _Prefixes
     window: int | None
-    jsonl: bool
-    n_best: int | None
     draw: Path | None = None  # a picture of the first tree
 
     def write(self, out: Path | None, *, total: int | None) -> int:
@@ -342,24 +387,18 @@ class _Work:
         from transduce.cli.terminal.text_output import may_reach_terminal, text_output
 
         prints_on_terminal = out is None and may_reach_terminal()
-        notes, done = Notes(self.translator, self.lines, jsonl=self.jsonl), 0
+        notes, done = Notes(self.lines, jsonl=self.output.form == "jsonl"), 0
         with text_output(out) as write, notes.counting():
             for number, translation in self._translations(
                 total=None if prints_on_terminal else total
             ):
                 for line in self._formatted(number, translation):
                     write(line)
-                notes.add(number, translation)
+                self._note(notes, number, translation)
                 done += 1
         return done
 
-    def write_or_continue(
-        self,
-        out: Path,
-        total: int,
-        *,
-        precision: str,
-    ) -> int:
+    def write_or_continue(self, out: Path, total: int) -> int:
         """Write to a file, or continue what a command that was stopped has left of it.
 
         Return the number of lines that were translated now.
@@ -369,17 +408,16 @@ class _Work:
 
         window = self.window or (WINDOW_OF_FILE if self.translator.device.type == "cpu" else None)
         work = replace(self, window=window)
-        made_from = work.made_from() | {"precision": precision}
-        with resumable_file(out, made_from, may_change=MAY_CHANGE) as file:
+        with resumable_file(out, work.made_from(), may_change=MAY_CHANGE) as file:
             start = work.continue_from(file, out, total)
             done = start
-            notes = Notes(self.translator, self.lines, jsonl=self.jsonl)
+            notes = Notes(self.lines, jsonl=self.output.form == "jsonl")
             try:
                 with notes.counting():
                     for number, translation in work._translations(total=total, start=start):
                         file.write(work._formatted(number, translation))
                         done = number + 1
-                        notes.add(number, translation)
+                        self._note(notes, number, translation)
             except KeyboardInterrupt:
                 if done:
                     typer.echo(
@@ -394,38 +432,24 @@ class _Work:
     def made_from(self) -> dict[str, Any]:
         """Describe everything that decides what is written."""
         import transduce
-        from transduce.files.resumable import content_digest
+        from transduce.bulk.made_from import TextFiles, described_model
+        from transduce.bulk.workers import ModelIdentity
 
-        prefix = self.prefixes.text
-        if self.prefixes.path is not None:
-            prefix = content_digest([self.prefixes.path])
-        words = self.options.wording
         return {
             "version": transduce.__version__,
-            "model": [_digest_of_model(files) for files in self.translator.read_from],
-            "input": content_digest(self.lines.files),
-            "formats": [path.suffix.lower() for path in self.lines.files],
-            "fields": self.lines.fields,
-            "prefix": prefix,
-            # `engine` was the option as it was given, which may be none or auto.
-            "the engine": self.translator.engine_name,
-            "device": self.translator.device.type,
+            **described_model(ModelIdentity.of(self.translator)),
+            **TextFiles(self.lines.files, self.lines.fields).described(),
             "window": self.window,
-            "jsonl": self.jsonl,
-            "n-best": self.n_best,
-            **_settings_of(self.options),
-            **({} if words == type(words)() else {"wording": words.digest}),
+            **self.output.described(),
         }
 
     def continue_from(self, file: "ResumableFile", out: Path, total: int) -> int:
         """Keep the windows of lines that are complete; return how many lines these are."""
         for change in file.changes:
             typer.echo(f"{out}.partial was begun with {change}: going on with it", err=True)
-        listed = None if self.jsonl else self.n_best
-        record_of = (
-            _object_number if self.jsonl else _line_number if listed is None else _listed_number
-        )
-        done = file.complete_records(record_of, most_lines=listed or 1)
+        record_of = RECORD_OF[self.output.form]
+        listed = self.output.options.n_best if self.output.form == "n-best" else 1
+        done = file.complete_records(record_of, most_lines=listed)
         start = 0
         if done:
             start = self.translator.count_in_whole_windows(
@@ -445,7 +469,11 @@ class _Work:
     ) -> "Iterator[tuple[int, Translation]]":
         """Translate the lines from a number on; show the progress if the total is known."""
         stream = self.translator.stream(
-            self.lines, self.options, prefixes=self.prefixes(), window=self.window, start=start
+            self.lines,
+            self.output.options,
+            prefixes=self.prefixes(),
+            window=self.window,
+            start=start,
         )
         shown = _with_progress(stream, None if total is None else total - start)
         for number, translation in enumerate(shown, start=start):
@@ -454,16 +482,12 @@ class _Work:
             yield number, translation
 
     def _formatted(self, number: int, translation: "Translation") -> "Iterator[str]":
-        return _lines(number, translation, jsonl=self.jsonl, n_best=self.n_best is not None)
+        from transduce.bulk.output_lines import output_lines
 
+        return output_lines(number, translation, self.output.form)
 
-def _settings_of(options: "Options") -> dict[str, Any]:
-    """Return the options by name, but for the wording, which may be large."""
-    from transduce.translation.wording.rules import NO_WORDING
-
-    settings = asdict(replace(options, wording=NO_WORDING))
-    del settings["wording"]
-    return settings
+    def _note(self, notes: "Notes", number: int, translation: "Translation") -> None:
+        notes.add(number, translation.note, self.translator.unknown_script(translation.source))
 
 
 def _line_number(number: int, _line: bytes) -> int:
@@ -483,18 +507,8 @@ def _listed_number(_number: int, line: bytes) -> int | None:
     return int(number) if sign and number.isdigit() else None
 
 
-def _digest_of_model(files: "Sequence[Path]") -> str:
-    """Return a digest of what translations depend on: the weights, the vocabulary, the settings."""
-    from transduce.errors import InputError
-    from transduce.files.resumable import content_digest
-
-    try:
-        return content_digest(files)
-    except InputError:
-        gone = [path for path in files if not path.exists()]
-        if not gone:
-            raise
-        return f"{gone[0]} is gone"  # a run removed it since, so no command can continue this one
+RECORD_OF = {"text": _line_number, "jsonl": _object_number, "n-best": _listed_number}
+"""Of each form of output, what says which line of input a line belongs to."""
 
 
 def _with_progress(
@@ -508,38 +522,3 @@ def _with_progress(
     if total is None or not console.is_terminal:
         return translations
     return track(translations, "translating", total, console=console, transient=True)
-
-
-def _lines(
-    number: int, translation: "Translation", *, jsonl: bool, n_best: bool
-) -> "Iterator[str]":
-    """Format a translation as a line, as a JSON object, or as the n best."""
-    if jsonl:
-        yield json.dumps(_as_object(translation), ensure_ascii=False)
-    elif n_best:
-        for text, score in translation.alternatives:
-            yield f"{number} ||| {_on_one_line(text)} ||| {score:.4f}"
-    else:
-        yield _on_one_line(translation.text)
-
-
-def _as_object(translation: "Translation") -> dict[str, Any]:
-    return {
-        "source": translation.source,
-        "text": translation.text,
-        "score": _finite(translation.score),
-        "alternatives": [
-            {"text": text, "score": _finite(score)} for text, score in translation.alternatives
-        ],
-        "note": translation.note,
-    }
-
-
-def _finite(score: float) -> float | None:
-    """Return None for infinity, which JSON does not have."""
-    return score if math.isfinite(score) else None
-
-
-def _on_one_line(text: str) -> str:
-    """Replace line ends, which a model may write: they would shift all lines that follow."""
-    return text.replace("\r", " ").replace("\n", " ")

@@ -39,7 +39,7 @@ def write_checksums(folder: Path, names: Iterable[str]) -> None:
     with suppress(DamagedFileError):
         noted = _noted(folder)
     for name in names:
-        size, crc = _fingerprint(folder / name)
+        size, crc = fingerprint(folder / name)
         noted[name] = {"bytes": size, "crc32": f"{crc:08x}"}
     with reporting_write_errors(path), atomic_file(path) as making:
         making.write_text(json.dumps(noted, indent=1, sort_keys=True) + "\n", encoding="utf-8")
@@ -83,6 +83,15 @@ def check_record(record: Any, path: Path, remedy: str) -> None:
         raise DamagedFileError(path, "its checksum differs", remedy)
 
 
+def fingerprint(path: Path) -> tuple[int, int]:
+    """Return the size of a file and the CRC-32 of its content."""
+    size, crc = 0, 0
+    with reporting_read_errors(path), open_regular(path) as stream:
+        while block := stream.read(BLOCK_BYTES):
+            size, crc = size + len(block), zlib.crc32(block, crc)
+    return size, crc
+
+
 def _record_checksum(record: Mapping[str, Any]) -> str:
     return f"{zlib.crc32(json.dumps(record, sort_keys=True).encode()):08x}"
 
@@ -110,12 +119,4 @@ def _matches(path: Path, entry: Mapping[str, Any] | None) -> bool:
     with reporting_read_errors(path):
         if path.stat().st_size != entry["bytes"]:
             return False
-    return _fingerprint(path)[1] == int(entry["crc32"], 16)
-
-
-def _fingerprint(path: Path) -> tuple[int, int]:
-    size, crc = 0, 0
-    with reporting_read_errors(path), open_regular(path) as stream:
-        while block := stream.read(BLOCK_BYTES):
-            size, crc = size + len(block), zlib.crc32(block, crc)
-    return size, crc
+    return fingerprint(path)[1] == int(entry["crc32"], 16)

@@ -131,6 +131,15 @@ def resumable_file(
         description.unlink(missing_ok=True)
 
 
+def differences(before: dict[str, Any], now: dict[str, Any]) -> list[Change]:
+    """Return what differs, among what both of two descriptions know of."""
+    return [
+        Change(name, before[name], now[name])
+        for name in now
+        if name in before and now[name] != before[name]
+    ]
+
+
 def content_digest(paths: Iterable[Path]) -> str:
     """Return a digest of the contents of some files, in order."""
     digest = blake2b(digest_size=16)
@@ -180,9 +189,4 @@ def _changes(
         known = read_json(description)
     if not isinstance(known, dict):
         raise InputError(f"{partial} is in the way, and nothing says what it is of: move it away")
-    now = json.loads(json.dumps(made_from))  # as it is read back
-    return [
-        Change(name, known[name], now[name])
-        for name in now
-        if name in known and now[name] != known[name]
-    ]
+    return differences(known, json.loads(json.dumps(made_from)))  # as it is read back

@@ -20,14 +20,17 @@ class InputLine:
     prefix: str  # how its translation must begin
 
 
-def numbered(sources: Iterable[Line], prefixes: Iterable[str] | None) -> Iterator[InputLine]:
+def numbered(
+    sources: Iterable[Line], prefixes: Iterable[str] | None, *, first: int = 0
+) -> Iterator[InputLine]:
     """Pair texts with the prefixes of their translations; raise on anything that is not text.
 
-    There is one prefix for each text; `itertools.repeat` gives all of them the same.
+    There is one prefix for each text; `itertools.repeat` gives all of them the same. `first` is the
+    number of the first text, if these are a part of more.
     """
     given = repeat("") if prefixes is None else iter(prefixes)
     count = 0
-    for number, source in enumerate(sources):
+    for number, source in enumerate(sources, start=first):
         prefix = next(given, None)
         if prefix is None:
             raise InputError(f"line {number + 1:,} has no prefix: give one for every line")

@@ -151,12 +151,16 @@ class Translator:
         glossary: GlossaryInput | None = None,
         window: int | None = None,
         start: int = 0,
+        first_number: int = 0,
     ) -> Iterator[Translation]:
         """Translate lines as they arrive, in bounded memory, and yield the results in order.
 
         `window` lines are read before they are translated together; by default 512 on the CPU and
         8,192 on a GPU. The first `start` lines are skipped, but counted; where `start` is the end
         of a window, the others get the same translations, bit for bit, as without it.
+
+        `first_number` is the number of the first line, from 0, if the lines are a part of a text:
+        samples and messages follow it.
 
         A line may be a `MarkedText`; its translation has the markup.
         """
@@ -169,7 +173,7 @@ class Translator:
         if options.attention:
             self._engine.attention_model()  # raises if there is no attention to show
         most = self._most_lines(window)
-        rest = islice(numbered(lines, prefixes), start, None)
+        rest = islice(numbered(lines, prefixes, first=first_number), start, None)
         return self._in_turn(windows(rest, most=most), options)
 
     def count_in_whole_windows(

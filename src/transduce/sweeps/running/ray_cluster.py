@@ -11,11 +11,11 @@ import socket
 import threading
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from transduce.errors import ConfigError, InputError, how_to_install
+from transduce.errors import ConfigError, InputError
+from transduce.hardware.ray_connection import connect, living_nodes
 from transduce.sweeps.plan import LOCK, SweepRun
 from transduce.sweeps.running.at_once import FixedNumber, MeasuredNumber
 from transduce.sweeps.running.machines import Worker
@@ -30,7 +30,6 @@ from transduce.sweeps.running.worker import (
 )
 
 POLL_S = 0.5
-CONNECT_S = 10.0
 MAX_RETRIES = 3
 """How often Ray starts a task again whose node or process has died."""
 ALL = 1_000_000
@@ -72,21 +71,21 @@ class RayCluster:
     """
 
     def __init__(self, address: str, at_once: int | None = None) -> None:
-        if find_spec("ray") is None:
-            raise InputError(f"--on {address}: Ray is not installed: {how_to_install('cluster')}")
+        connect(address)
         self.number: FixedNumber | MeasuredNumber = FixedNumber(ALL)
         self.threads = 1
         self._address, self._at_once = address, at_once or 1
         self._gpus = 0.0
         self._started = 0
         self._inboxes: dict[str, deque[Message]] = defaultdict(deque)
-        _connect(address)
         self._mailbox = _start_mailbox()
 
     def settle(self, runs: Sequence[SweepRun]) -> None:
         """Decide the resources of each run: with others it fills a GPU, or the cores of a node."""
         wants_gpu = any(run.device != "cpu" for run in runs)
-        nodes = [node["Resources"] for node in _nodes() if node["Resources"].get("CPU", 0) >= 1]
+        nodes = [
+            node["Resources"] for node in living_nodes() if node["Resources"].get("CPU", 0) >= 1
+        ]
         with_gpu = [node for node in nodes if node.get("GPU", 0) >= 1] if wants_gpu else []
         named = [run for run in runs if run.device not in ("auto", "cpu")]
         if named and not with_gpu:
@@ -104,7 +103,7 @@ class RayCluster:
 
     def slots(self) -> int:
         """Return for how many runs the nodes that are there now have room; at least one."""
-        resources = [node["Resources"] for node in _nodes()]
+        resources = [node["Resources"] for node in living_nodes()]
         room = (
             min(
                 node.get("CPU", 0) / self.threads,
@@ -237,33 +236,6 @@ def _outcome(result: Any) -> Done | Failed:
     return last
 
 
-def _connect(address: str) -> None:
-    import ray
-
-    quiet = {"log_to_driver": False, "logging_level": "error"}
-    try:
-        if address == "ray":
-            try:
-                ray.init("auto", **quiet)
-            except ConnectionError:  # none runs here
-                ray.init("local", include_dashboard=False, **quiet)
-            return
-        if address != "auto":
-            _check_port(address)
-        ray.init(address, **quiet)
-    except (ConnectionError, RuntimeError, ValueError, OSError) as fault:
-        first = next(iter(str(fault).splitlines()), "") or type(fault).__name__
-        raise InputError(f"--on {address}: cannot connect to the cluster: {first}") from fault
-
-
-def _check_port(address: str) -> None:
-    """Raise at once if nothing listens: Ray itself would try for a minute."""
-    host, colon, port = address.removeprefix("ray://").rpartition(":")
-    if not colon or not host or not port.isdecimal() or int(port) > 65535:
-        raise InputError(f"--on {address}: write ray, auto, HOST:PORT or ray://HOST:PORT")
-    socket.create_connection((host.strip("[]"), int(port)), CONNECT_S).close()
-
-
 def _start_mailbox() -> Any:
     """Start the actor on the node of this process: it lives as long as the sweep."""
     import ray
@@ -271,9 +243,3 @@ def _start_mailbox() -> Any:
 
     here = NodeAffinitySchedulingStrategy(ray.get_runtime_context().get_node_id(), soft=False)
     return ray.remote(num_cpus=0, scheduling_strategy=here)(Mailbox).remote()
-
-
-def _nodes() -> list[dict[str, Any]]:
-    import ray
-
-    return [node for node in ray.nodes() if node["Alive"]]

@@ -1,0 +1,323 @@
+"""`translate --out DIR/` that is stopped at any moment ends with the same bytes."""
+
+import fcntl
+import gzip
+import json
+import os
+import re
+import shutil
+import signal
+import sys
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.command import Command, KillAt, start
+from tests.translation.likely import random_model, saved
+from transduce.bulk.manifest import MANIFEST
+from transduce.translation.torch_engine import TorchEngine
+
+SHARDS = ("--beam", "1", "--window", "4", "--shard-lines", "8")
+
+
+def whole(folder: Path) -> bytes:
+    return b"".join(part.read_bytes() for part in sorted(folder.glob("part-*")))
+
+
+@pytest.fixture
+def expected(model: Path, text: Path, command: Command) -> bytes:
+    out = text.with_name("whole")
+    assert command("translate", model, text, *SHARDS[:4], "--out", out).code == 0
+    return out.read_bytes()
+
+
+@dataclass(frozen=True)
+class KillAtTouch(KillAt):
+    """The moment before the process touches something in a folder for the nth time."""
+
+    nth: int = 1
+
+    def watch(self) -> None:
+        """Have this process kill itself at that moment."""
+        touches: list[str] = []
+
+        def kill(event: str, arguments: tuple[object, ...]) -> None:
+            is_file_event = event == "open" or event.startswith("os.")
+            if is_file_event and arguments and re.search(self.pattern, str(arguments[0])):
+                touches.append(event)
+                if len(touches) == self.nth:
+                    os.kill(os.getpid(), signal.SIGKILL)
+
+        sys.addaudithook(kill)
+
+
+MAKING = r"part-00000001\.txt\.[0-9a-f]+\.making"
+MOMENTS = [1, 2, 4, 6, 9, 11, 13, 16, 19, 23]
+"""Touches of the folder: from the first to those of the last of three parts."""
+
+
+def kill_and_continue(moment: KillAt, model: Path, text: Path, command: Command) -> str:
+    folder = text.with_name("parts")
+    arguments = ("translate", model, text, *SHARDS, "--out", folder)
+    killed = start(*arguments, log=text.with_name("log"), kill_at=moment)
+    killed.join()
+    assert killed.exitcode == -signal.SIGKILL
+    again = command(*arguments)
+    assert again.code == 0, again.err
+    found = {path.name for path in folder.iterdir()}
+    assert found == {MANIFEST, *(f"part-0000000{n}.txt" for n in range(3))}
+    return again.err
+
+
+@pytest.mark.parametrize("event", ["open", "os.rename"])
+def test_killed_while_a_part_is_written(
+    event: Any, model: Path, text: Path, command: Command, expected: bytes
+) -> None:
+    told = kill_and_continue(KillAt(event, MAKING), model, text, command)
+    assert "8 of 22 lines were translated before: going on from there" in told
+    assert whole(text.with_name("parts")) == expected
+
+
+@pytest.mark.exhaustive
+@pytest.mark.parametrize("nth", MOMENTS)
+def test_killed_at_many_moments(
+    nth: int, model: Path, text: Path, command: Command, expected: bytes
+) -> None:
+    kill_and_continue(KillAtTouch("open", "parts(/|$)", nth), model, text, command)
+    assert whole(text.with_name("parts")) == expected
+
+
+def finished(model: Path, text: Path, command: Command, *options: str) -> Path:
+    folder = text.with_name("parts")
+    done = command("translate", model, text, *SHARDS, *options, "--out", folder)
+    assert done.code == 0, done.err
+    return folder
+
+
+def stopped_after(parts: int, folder: Path) -> None:
+    """Leave what a process has written that was killed between two parts."""
+    lines = (folder / MANIFEST).read_bytes().splitlines(keepends=True)
+    (folder / MANIFEST).write_bytes(b"".join(lines[: 1 + parts]))
+    for part in sorted(folder.glob("part-*"))[parts:]:
+        part.unlink()
+
+
+def test_a_manifest_cut_at_any_byte_is_continued(
+    model: Path, text: Path, command: Command, expected: bytes
+) -> None:
+    """Its last record may be torn; a part without a record is written again."""
+    folder = finished(model, text, command)
+    content = (folder / MANIFEST).read_bytes()
+    header = content.index(b"\n") + 1
+    for cut in (0, 10, header - 1, header, header + 9, len(content) - 3):
+        (folder / MANIFEST).write_bytes(content[:cut])
+        if cut < header:  # the first record is on the disk before any part is
+            for part in folder.glob("part-*"):
+                part.unlink()
+        again = command("translate", model, text, *SHARDS, "--out", folder)
+        assert again.code == 0, again.err
+        assert (folder / MANIFEST).read_bytes() == content
+        assert whole(folder) == expected
+
+
+def test_a_part_that_is_removed_is_written_again(
+    model: Path, text: Path, command: Command, expected: bytes
+) -> None:
+    folder = finished(model, text, command)
+    (folder / "part-00000001.txt").unlink()
+    again = command("translate", model, text, *SHARDS, "--out", folder)
+    assert "14 of 22 lines were translated before: going on from there" in again.err
+    assert "22 lines, 8 of them now, in 3 parts" in again.err
+    assert whole(folder) == expected
+    nothing = command("translate", model, text, *SHARDS, "--out", folder)
+    assert "22 lines, 0 of them now, in 3 parts" in nothing.err
+
+
+def test_what_is_not_given_again_stays_as_it_was(
+    model: Path, text: Path, command: Command, expected: bytes
+) -> None:
+    folder = finished(model, text, command)
+    stopped_after(1, folder)
+    again = command("translate", model, text, "--beam", "1", "--out", folder)
+    assert again.code == 0, again.err
+    assert whole(folder) == expected
+
+
+@pytest.mark.parametrize(
+    ("change", "difference"),
+    [
+        ("input", "input "),
+        ("model", "model "),
+        (("--beam", "2"), "beam 1, not 2"),
+        (("--jsonl",), "jsonl false, not true"),
+        (("--shard-lines", "4"), "shard-lines 8, not 4"),
+        (("--sample", "--seed", "3"), "sampling none, not {"),
+    ],
+)
+def test_another_command_is_refused(
+    change: Any, difference: str, model: Path, text: Path, command: Command
+) -> None:
+    copy = shutil.copytree(model, text.with_name("model"))
+    folder = finished(copy, text, command)
+    stopped_after(2, folder)
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    if change == "input":
+        text.write_text(text.read_text(encoding="utf-8") + "More.\n", encoding="utf-8")
+    elif change == "model":
+        saved(copy, random_model(seed=6, max_positions=12))
+    changed: tuple[str, ...] = () if isinstance(change, str) else change
+    given = dict(zip(SHARDS[::2], SHARDS[1::2], strict=True))
+    if changed[:1] and changed[0] in given:
+        given.pop(changed[0])
+    options = [word for option in given.items() for word in option]
+    told = command("translate", copy, text, *options, *changed, "--out", folder).mistake()
+    assert told.startswith(f"{folder} was begun with {difference}")
+    assert told.endswith(
+        "give the same command again to go on; to start over, remove "
+        f"{folder} or choose another --out"
+    )
+    assert before == {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+def test_other_options_are_taken_where_no_part_is_done(
+    model: Path, text: Path, command: Command
+) -> None:
+    folder = finished(model, text, command)
+    stopped_after(0, folder)
+    (folder / "part-00000007.txt").write_text("left by a process that was killed\n")
+    assert command("translate", model, text, *SHARDS, "--jsonl", "--out", folder).code == 0
+    assert sorted(path.suffix for path in folder.glob("part-*")) == [".jsonl"] * 3
+
+
+def edit(line: int, record: Callable[[dict[str, Any]], Any]) -> Callable[[bytes], bytes]:
+    def edited(content: bytes) -> bytes:
+        lines = content.splitlines()
+        lines[line] = json.dumps(record(json.loads(lines[line]))).encode()
+        return b"\n".join(lines) + b"\n"
+
+    return edited
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        lambda content: b"\0" * len(content) + b"\n",
+        lambda content: b"x" * 2**21 + content,
+        lambda content: b"[" * 100_000 + b"\n" + content,
+        lambda content: content[content.index(b"\n") + 1 :],
+        edit(0, lambda record: record | {"made_from": {}}),
+        edit(1, lambda record: record | {"lines": 9}),
+        edit(2, lambda record: [record]),
+        edit(2, lambda record: {k: v for k, v in record.items() if k != "checksum"}),
+    ],
+)
+def test_a_broken_manifest_is_one_line(
+    damage: Callable[[bytes], bytes], model: Path, text: Path, command: Command
+) -> None:
+    folder = finished(model, text, command)
+    manifest = folder / MANIFEST
+    manifest.write_bytes(damage(manifest.read_bytes()))
+    told = command("translate", model, text, *SHARDS, "--out", folder).mistake()
+    assert told.startswith(f"{manifest} is damaged (")
+    assert told.endswith(f"): to start over, remove {folder} or choose another --out")
+
+
+def test_a_changed_part_is_one_line(model: Path, text: Path, command: Command) -> None:
+    folder = finished(model, text, command)
+    part = folder / "part-00000001.txt"
+    part.write_bytes(part.read_bytes().swapcase())
+    told = command("translate", model, text, *SHARDS, "--out", folder)
+    assert told.code == 2
+    assert told.err.splitlines()[-1] == (
+        f"transduce: {part} is damaged (its checksum differs from that in manifest.jsonl): "
+        "remove it: the same command writes it again"
+    )
+
+
+def test_a_full_disk_is_one_line_and_goes_on(model: Path, text: Path, command: Command) -> None:
+    """A part with a byte too many does not appear; there is room again for the rest."""
+    folder, log = text.with_name("parts"), text.with_name("log")
+    arguments = ("translate", model, text, "--beam", "1", "--window", "4", "--jsonl", "--out")
+    full = start(*arguments, folder, "--shard-lines", "22", log=log, max_file_bytes=4_000)
+    full.join()
+    told = log.read_text(encoding="utf-8").splitlines()[-1]
+    assert told.startswith(f"transduce: cannot write {folder}/part-00000000.jsonl: File too large")
+    assert full.exitcode == 2
+    assert [path.name for path in folder.iterdir()] == [MANIFEST]
+    assert command(*arguments, folder, "--shard-lines", "8").code == 0
+    assert command(*arguments, text.with_name("whole")).code == 0
+    assert whole(folder) == text.with_name("whole").read_bytes()
+
+
+def test_ctrl_c_says_what_is_done(
+    model: Path, text: Path, command: Command, expected: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = text.with_name("parts")
+    searches: list[int] = []
+    real = TorchEngine.search_with_retry
+
+    def interrupted(self: TorchEngine, *arguments: Any) -> Any:
+        searches.append(1)
+        if len(searches) == 4:
+            raise KeyboardInterrupt
+        return real(self, *arguments)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(TorchEngine, "search_with_retry", interrupted)
+        stopped = command("translate", model, text, *SHARDS, "--out", folder)
+    assert stopped.code == 130
+    assert f"8 of 22 lines are in {folder}: the same command goes on\n" in stopped.err
+    assert command("translate", model, text, *SHARDS, "--out", folder).code == 0
+    assert whole(folder) == expected
+
+
+def test_compressed_text_is_the_same_text(
+    model: Path, text: Path, command: Command, expected: bytes
+) -> None:
+    packed = text.with_name("a.en.gz")
+    packed.write_bytes(gzip.compress(text.read_bytes()))
+    folder = text.with_name("parts")
+    assert command("translate", model, packed, *SHARDS, "--out", f"{folder}/").code == 0
+    assert whole(folder) == expected
+
+
+def test_two_commands_do_not_write_one_folder(model: Path, text: Path, command: Command) -> None:
+    folder = finished(model, text, command)
+    with (folder / MANIFEST).open("r+b") as stream:
+        fcntl.flock(stream, fcntl.LOCK_EX)
+        told = command("translate", model, text, *SHARDS, "--out", folder).mistake()
+    assert told == f"another command is writing {folder}: let it end"
+
+
+def test_a_folder_with_other_files_is_left_alone(model: Path, text: Path, command: Command) -> None:
+    told = command("translate", model, text, "--out", text.parent).mistake()
+    assert told == (
+        f"{text.parent} has other files (a.en): choose a new or an empty folder for --out"
+    )
+    assert [path.name for path in text.parent.iterdir()] == ["a.en"]
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--shard-lines", "4"], "--shard-lines 4: add --out DIR/, the folder for the parts"),
+        (["--on", "ray"], "--on ray: add --out DIR/, a folder in which parts are written"),
+        (["--shard-lines", "0", "--out", "x/"], "a shard of 0 lines: use 1 or more"),
+        (["--draw", "a.svg", "--out", "x/"], "--draw a.svg: leave it out, or choose a file"),
+        (["--format", "html", "--out", "x/"], "--format html: a document is one file, not parts"),
+    ],
+)
+def test_what_does_not_go_together_is_one_line(
+    options: list[str], message: str, model: Path, text: Path, command: Command, tmp_path: Path
+) -> None:
+    told = command("translate", model, text, *options, folder=tmp_path).mistake()
+    assert told.startswith(message)
+    assert [path.name for path in tmp_path.iterdir()] == ["a.en"]
+
+
+def test_standard_input_cannot_be_sharded(model: Path, command: Command, tmp_path: Path) -> None:
+    told = command("translate", model, "--out", f"{tmp_path}/x/", given=b"A.\n").mistake()
+    assert told.startswith("--out DIR/ is for files, which the same command can read again")
