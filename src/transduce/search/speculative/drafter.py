@@ -113,7 +113,8 @@ class NgramDraft:
             place = self._places.get(tuple(ids[-n:]))
             if place is not None:
                 is_source, end = place
-                return torch.tensor((self._source if is_source else ids)[end : end + count])
+                followed = (self._source if is_source else ids)[end : end + count]
+                return torch.tensor(followed, dtype=torch.long)
         return torch.empty(0, dtype=torch.long)
 
     def _index(self, tokens: list[int], end: int, *, is_source: bool) -> None:
