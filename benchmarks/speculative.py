@@ -155,7 +155,9 @@ def report(tallies: dict[str, Tally], passes: dict[str, float], lines: int) -> N
     """Print a row for each way."""
     whole = tallies["greedy"].seconds
     print(f"{lines} sentences, one at a time, {torch.get_num_threads()} threads at most")
-    print(f"{'way':10} {'differing':>9} {'score gap':>9} {'ms each':>8} {'speed':>6} {'per pass':>8}")
+    print(
+        f"{'way':10} {'differing':>9} {'score gap':>9} {'ms each':>8} {'speed':>6} {'per pass':>8}"
+    )
     for name, tally in tallies.items():
         each, speed = 1000 * tally.seconds / lines, whole / tally.seconds
         gap = "nan" if math.isnan(tally.score_gap) else f"{tally.score_gap:.1e}"

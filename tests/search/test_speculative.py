@@ -195,13 +195,14 @@ def test_a_draft_is_kept_up_to_its_first_fault() -> None:
 
 
 def test_the_end_of_a_sentence_within_a_draft_ends_it() -> None:
-    model = small_model(2, eos=2.0)
-    found = ((src, greedy(model, src)) for n in range(50) for src in [random_ids([5], seed=n)])
-    src, best = next((src, b) for src, b in found if b.is_finished and 1 <= len(b.ids) <= 4)
+    model, src = small_model(3, eos=1.5, layers=1), random_ids([5], seed=8)
+    best = greedy(model, src)
+    assert best.is_finished
+    assert len(best.ids) == 4
     for text in ([*best.ids, EOS_ID, 9, 9], [*best.ids, 9, 9, 9]):  # with its end, and without
-        drafted, passes = speculative(model, src, GivenDraft(text))
+        drafted, passes = speculative(model, src, GivenDraft(text), tokens=7)
         assert_same(drafted, best)
-        assert passes == [(0, 5)]
+        assert passes == [(0, 8)]
 
 
 @pytest.mark.parametrize("limit", [1, 2, 7])
@@ -227,8 +228,10 @@ def test_a_draft_that_is_taken_back_is_written_anew_from_there() -> None:
     drafting = CountedPasses(small_model(9, eos=0.0))
     found, passes = speculative(model, src, ModelDrafter(drafting), tokens=3)
     assert found.ids == ids
-    begun = [position for position, _ in drafting.passes if position in dict(passes)]
-    assert set(begun) >= {position for position, _ in passes[:-1]}
+    # The draft is seldom right: each time, it reads the one token that the model chose instead.
+    began = [position for position, _ in drafting.passes]
+    assert all(began.count(position) >= 1 for position, _ in passes[:-1])
+    assert len(set(began)) < len(began)
 
 
 def test_a_search_that_is_cancelled_ends_at_its_next_pass() -> None:
