@@ -39,6 +39,7 @@ class CountedPasses:
         return self.model.start(memory, hypotheses=hypotheses, max_steps=max_steps)
 
     def step(self, last_ids: Tensor, state: Any, *, position: Tensor, reach: int) -> Tensor:
+        del last_ids, state, position, reach
         raise AssertionError("the state is read by `multi_token_step` alone")
 
     def multi_token_step(self, ids: Tensor, state: Any, *, position: Tensor, reach: int) -> Tensor:

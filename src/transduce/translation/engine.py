@@ -81,7 +81,8 @@ class Engine(ABC):
         """
 
     def check(self, options: Options, *, has_prefixes: bool) -> None:
-        """Raise an error if it cannot translate with these options."""
+        """Raise an error if it cannot translate with these options; by default it can."""
+        del options, has_prefixes
 
     def max_tgt_tokens(self, sentence: EncodedSentence) -> int:
         """Return the most tokens of its translation, EOS included: by task, prefix and model."""

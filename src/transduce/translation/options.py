@@ -48,8 +48,8 @@ class Options:
             raise InputError("a draft is for greedy search, not for sampling: use one of them")
         if self.beam > 1:
             raise InputError(
-                f"a draft is for greedy search, and this is a beam of {self.beam}: use a beam of 1, "
-                "or no draft"
+                f"a draft is for greedy search, and this is a beam of {self.beam}: "
+                "use a beam of 1, or no draft"
             )
         if has_prefixes or self.wording != NO_WORDING:
             given = "prefixes" if has_prefixes else "terms, forbidden words and placeholders"

@@ -2,9 +2,9 @@
 
 A drafter proposes the next j tokens. The model reads the last token and these in one pass, and so
 knows what it would have chosen itself after each. The proposals that equal its own choices are
-kept, and its choice after the last of them too; the rest is taken back (Stern et al. 2018; Leviathan
-et al. 2023, without sampling). Every token of the output is the model's own choice after the tokens
-before it: whatever a drafter proposes, it changes the number of passes and nothing else.
+kept, and its choice after the last of them too; the rest is taken back (Stern et al. 2018;
+Leviathan et al. 2023, without sampling). Every token of the output is the model's own choice after
+the tokens before it: what is proposed changes the number of passes, and nothing else.
 """
 
 from dataclasses import dataclass
