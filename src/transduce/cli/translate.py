@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from transduce.search.sample import Sampling
     from transduce.translation.options import Options, Translation
     from transduce.translation.translator import Translator
+    from transduce.translation.wording.rules import Wording
 
 FilesArgument = Annotated[
     list[Path] | None,
@@ -190,7 +191,6 @@ def translate(
     total = _check_input(lines, prefixes) if lines.can_be_read_twice and not document else None
 
     from transduce.translation.load import default_options, load
-    from transduce.translation.wording.read import read_forbidden, wording
 
     given = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
     sampling = _sampling(given, is_wanted=sample)
@@ -202,12 +202,7 @@ def translate(
         n_best=1 if n_best is None else n_best,
         sampling=sampling,
         whole_lines=whole_lines,
-        wording=wording(
-            glossary,
-            forbid=() if forbid is None else read_forbidden(forbid),
-            keep_placeholders=keep_placeholders,
-            keep=keep or [],
-        ),
+        wording=_wording(glossary, forbid, keep, keep_placeholders=keep_placeholders),
     )
     if draft is not None:
         options.check_for_draft(has_prefixes=prefixes() is not None)
@@ -227,6 +222,20 @@ def translate(
         translator, lines, options, prefixes, at_once, jsonl=jsonl, n_best=n_best, draw=draw
     )
     _write(work, out, total, precision=precision)
+
+
+def _wording(
+    glossary: Path | None, forbid: Path | None, keep: list[str] | None, *, keep_placeholders: bool
+) -> "Wording":
+    """Read what translations must contain, and what they must not."""
+    from transduce.translation.wording.read import read_forbidden, wording
+
+    return wording(
+        glossary,
+        forbid=() if forbid is None else read_forbidden(forbid),
+        keep_placeholders=keep_placeholders,
+        keep=keep or [],
+    )
 
 
 def _write(work: "_Work", out: Path | None, total: int | None, *, precision: str) -> None:

@@ -64,16 +64,7 @@ def load(
             raise InputError("CTranslate2 takes no draft: use the engine torch and a model folder")
         return _load_ctranslate2(folders, chosen, precision, falls_back=engine == "auto")
     loaded = [load_model(folder, device=chosen) for folder in folders]
-    for folder, one in zip(folders[1:], loaded[1:], strict=True):
-        if one.tokenizer.to_json() != loaded[0].tokenizer.to_json():
-            files = [settings_folder(place) / TOKENIZER for place in (folder, folders[0])]
-            raise InputError(
-                f"{files[0]} differs from {files[1]}: the models of an ensemble must "
-                "share one vocabulary"
-            )
-    tasks = {one.config.data.task for one in loaded}
-    if len(tasks) > 1:
-        raise InputError(f"the models of an ensemble have one task, not {', '.join(sorted(tasks))}")
+    _check_ensemble(folders, loaded)
     models = [prepare_for_inference(one.model, precision=precision) for one in loaded]
     lengths = [one.config.model.max_length for one in loaded]
     drafter = None
@@ -89,6 +80,20 @@ def load(
         read_from=[one.files.paths for one in loaded if one.files is not None],
         drafter=drafter,
     )
+
+
+def _check_ensemble(folders: list[Path], loaded: list[LoadedModel]) -> None:
+    """Raise an error if the models differ in their vocabularies or tasks."""
+    for folder, one in zip(folders[1:], loaded[1:], strict=True):
+        if one.tokenizer.to_json() != loaded[0].tokenizer.to_json():
+            files = [settings_folder(place) / TOKENIZER for place in (folder, folders[0])]
+            raise InputError(
+                f"{files[0]} differs from {files[1]}: the models of an ensemble must "
+                "share one vocabulary"
+            )
+    tasks = {one.config.data.task for one in loaded}
+    if len(tasks) > 1:
+        raise InputError(f"the models of an ensemble have one task, not {', '.join(sorted(tasks))}")
 
 
 def _load_drafter(

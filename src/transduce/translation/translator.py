@@ -86,7 +86,8 @@ class Translator:
         by_sentence: split lines into sentences, because the model was trained on single ones.
         device, autocast: where and in which precision the model computes, if no engine is given.
         read_from: the files of each model; of a run that goes on, others may be the best by now.
-        drafter: proposes tokens to greedy search, which then needs less time for one sentence.
+        drafter: proposes tokens to greedy search, which then takes less time for one sentence, if
+            no engine is given.
         """
         if max_positions is not None and max_positions < 2:
             raise InputError(
