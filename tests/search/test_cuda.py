@@ -34,6 +34,8 @@ from transduce.search.forced import forced_scores
 from transduce.search.hypothesis import Hypothesis
 from transduce.search.recorded import RecordedBeamSearch
 from transduce.search.sample import Sampling, sample
+from transduce.search.speculative.decoding import speculative_search
+from transduce.search.speculative.drafter import ModelDrafter
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID
 
 pytestmark = [
@@ -373,3 +375,17 @@ def test_memory_that_was_dropped_can_be_allocated_again() -> None:
     src = random_ids([6] * 3, seed=1).cuda()
     for _ in range(3):  # nothing is kept from one to the next
         assert recorded(src, Beam(4), max_tokens=limits_for(src))
+
+
+@pytest.mark.parametrize("changes", [{}, {"positions": "relative"}, {"positions": "rotary"}])
+def test_speculative_decoding_finds_what_recorded_greedy_search_finds(changes: Any) -> None:
+    model, draft = model_of(1, **changes), model_of(2, n_layers=1)
+    search = RecordedBeamSearch(model, longest_source=64, max_positions=2**14)
+    for seed in range(20):
+        src = random_ids([3 + seed % 5], seed=seed).cuda()
+        [[expected]] = search(src, Beam(1), max_tokens=limits_for(src), constraint=None)
+        for drafter in (ModelDrafter(draft), ModelDrafter(model)):
+            limit = int(limits_for(src))
+            [found] = speculative_search(model, src, drafter, max_tokens=limit)
+            assert (found.ids, found.is_finished) == (expected.ids, expected.is_finished)
+            assert math.isclose(found.score, expected.score, abs_tol=1e-3)

@@ -23,10 +23,17 @@ class ModelSource:
     device: str = "auto"
     precision: Precision = "float32"
     engine: EngineName | None = None
+    draft: str | None = None  # what proposes tokens: another model, or ngrams
 
     def load(self) -> Translator:
         """Load it."""
-        return load(self.folders, self.device, precision=self.precision, engine=self.engine)
+        return load(
+            self.folders,
+            self.device,
+            precision=self.precision,
+            engine=self.engine,
+            draft=self.draft,
+        )
 
 
 @dataclass(frozen=True)

@@ -30,6 +30,8 @@ class Abilities:
     """A search step may be recorded as a CUDA graph: only its shapes depend on the host."""
     packed_weights: bool = False
     """Its `nn.Linear` and `Embedding` modules may be replaced by those of `nn.packed_weights`."""
+    multi_token_step: bool = False
+    """`multi_token_step` reads several tokens at once during a search, and can go back."""
     attention_maps: bool = False
     """`attention_maps` returns the weights of its heads, of cross-attention at least."""
     exports: frozenset[str] = frozenset()
@@ -84,6 +86,22 @@ class Searchable(Protocol[State]):
         ...
 
 
+class MultiTokenSearchable(Searchable[State], Protocol):
+    """What speculative decoding asks of a model: to read several tokens in one step, and again."""
+
+    def multi_token_step(
+        self, ids: Tensor, state: State, *, position: Tensor, reach: int
+    ) -> Tensor:
+        """Read T more tokens of each sentence, [B, T]; score the next after each: [B, T, V].
+
+        The state has one hypothesis for each sentence, and no other kind of step reads it.
+        `position`, [1], on the device, is the number of tokens read before that still count: a
+        smaller one than the last takes back what was read from there on. `reach` is at least
+        position + T.
+        """
+        ...
+
+
 class Seq2Seq(nn.Module, ABC):
     """A sequence-to-sequence model with one shared vocabulary: the base class of all kinds."""
 
@@ -128,6 +146,14 @@ class Seq2Seq(nn.Module, ABC):
     @abstractmethod
     def step(self, last_ids: Tensor, state: Any, *, position: Tensor, reach: int) -> Tensor:
         """Read the last token of each hypothesis, [B, k]; score the next: logits, [B, k, V]."""
+
+    def multi_token_step(self, ids: Tensor, state: Any, *, position: Tensor, reach: int) -> Tensor:
+        """Read T more tokens of each sentence, [B, T], at once (see `MultiTokenSearchable`).
+
+        Only models with the ability of this name are asked to.
+        """
+        del ids, state, position, reach
+        raise InputError(f"a model of the class {type(self).__name__} reads one token a step")
 
     def decode(self, memory: Any, tgt_in: Tensor) -> Tensor:
         """Score every next token after every prefix of tgt_in, [B, T]: logits, [B, T, V]."""

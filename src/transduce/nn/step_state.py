@@ -123,7 +123,10 @@ class StepContext:
     """
 
     def __init__(self, position: Tensor, *, reach: int, history: BeamHistory) -> None:
-        """Take how many tokens were read before, [1], on the device, and a bound on it."""
+        """Take how many tokens were read before, [1], on the device, and a bound on it.
+
+        A `SpanContext` takes the positions of all its tokens, [T].
+        """
         self.position = position
         self.reach = reach
         self.history = history
@@ -151,6 +154,24 @@ class StepContext:
         return surviving_slots(self.history.slots, self.position)
 
 
+class SpanContext(StepContext):
+    """Where a search stands that reads several tokens of one hypothesis at once.
+
+    What was written from its first position on does not count any more: it is not looked at, and
+    overwritten. The one hypothesis descends from all earlier slots, so it needs no history.
+    """
+
+    @cached_property
+    def allowed(self) -> Tensor:
+        """Which of all positions up to `reach` each token may attend to: [1, 1, T, reach]."""
+        return (self.distances <= 0)[None, None]
+
+    @cached_property
+    def distances(self) -> Tensor:
+        """How far each position up to `reach` lies from each token: [T, reach]."""
+        return torch.arange(self.reach, device=self.position.device) - self.position[:, None]
+
+
 @dataclass(frozen=True)
 class KeyValueCache:
     """Keys and values of all earlier positions, for self-attention: [B, h, position, slot, d]."""
@@ -159,8 +180,11 @@ class KeyValueCache:
     values: Tensor  # [B, h, max_steps, k, d_v]
 
     def append(self, k: Tensor, v: Tensor, at: StepContext) -> None:
-        """Write the keys and values of one position, each [B, h, k, d]."""
-        if in_cuda_inference(k):
+        """Write the keys and values of one position, [B, h, k, d], or of a span, [B, h, T, d]."""
+        if isinstance(at, SpanContext):
+            self.keys.index_copy_(2, at.position, k[:, :, :, None])
+            self.values.index_copy_(2, at.position, v[:, :, :, None])
+        elif in_cuda_inference(k):
             from transduce.nn.kernels.search import write_cache
 
             write_cache(at.position, self.keys, self.values, k, v)

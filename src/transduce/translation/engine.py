@@ -80,6 +80,10 @@ class Engine(ABC):
         Heads are averaged; there may be fewer layers than the model has. The last column is EOS.
         """
 
+    def check(self, options: Options, *, has_prefixes: bool) -> None:
+        """Raise an error if it cannot translate with these options; by default it can."""
+        del options, has_prefixes
+
     def max_tgt_tokens(self, sentence: EncodedSentence) -> int:
         """Return the most tokens of its translation, EOS included: by task, prefix and model."""
         longer = max(len(sentence.ids) + 1, len(sentence.prefix))

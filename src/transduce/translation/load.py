@@ -10,9 +10,10 @@ import torch
 from transduce.errors import InputError
 from transduce.export.ctranslate2 import is_exported, is_installed, refusal
 from transduce.hardware.devices import choose_device
-from transduce.models.folder import TOKENIZER, load_model, load_settings
+from transduce.models.folder import TOKENIZER, LoadedModel, load_model, load_settings
 from transduce.models.model_files import settings_folder
 from transduce.search.ensemble import Ensemble
+from transduce.search.speculative.drafter import Drafter, ModelDrafter, NgramDrafter
 from transduce.tasks.base import Task
 from transduce.tasks.registry import task_of
 from transduce.translation.ctranslate2_engine import CTranslate2Engine
@@ -21,6 +22,8 @@ from transduce.translation.options import Options
 from transduce.translation.translator import Translator
 
 Folder = str | PathLike[str]
+NGRAMS = "ngrams"
+"""The draft that needs no model; a folder of this name is ./ngrams."""
 EngineName = Literal["auto", "torch", "ctranslate2"]
 
 
@@ -30,6 +33,7 @@ def load(
     *,
     precision: Precision = "float32",
     engine: EngineName | None = None,
+    draft: Folder | None = None,
 ) -> Translator:
     """Load a model for translation.
 
@@ -41,6 +45,9 @@ def load(
     engine: torch, ctranslate2 or auto. auto takes CTranslate2 on the CPU if it is installed and can
         express the model; sentences with terms are then searched with torch. Without a name it is
         torch, or CTranslate2 for an exported folder.
+    draft: for greedy search (a beam of 1), which gives the same translations, one sentence in less
+        time: the folder of a smaller model with the same vocabulary, or `ngrams`, for copies of
+        what was read or written before. Batches of several sentences are searched without it.
 
     A folder, device or combination that cannot be used raises `InputError`; wrong settings in a
     folder raise `ConfigError`.
@@ -50,9 +57,33 @@ def load(
     if not folders:
         raise InputError("no model: give at least one folder")
     chosen = choose_device(device)
+    if draft is not None and engine in (None, "auto") and not any(map(is_exported, folders)):
+        engine = "torch"
     if _chosen_engine(engine, folders, chosen) == "ctranslate2":
+        if draft is not None:
+            raise InputError("CTranslate2 takes no draft: use the engine torch and a model folder")
         return _load_ctranslate2(folders, chosen, precision, falls_back=engine == "auto")
     loaded = [load_model(folder, device=chosen) for folder in folders]
+    _check_ensemble(folders, loaded)
+    models = [prepare_for_inference(one.model, precision=precision) for one in loaded]
+    lengths = [one.config.model.max_length for one in loaded]
+    drafter = None
+    if draft is not None:
+        drafter = _load_drafter(draft, folders, loaded, device=chosen, precision=precision)
+    return Translator(
+        models[0] if len(models) == 1 else Ensemble(models),
+        loaded[0].tokenizer,
+        task=task_of(loaded[0].config.data),
+        device=chosen,
+        max_positions=min((length for length in lengths if length is not None), default=None),
+        by_sentence=all(one.config.data.lines == "sentences" for one in loaded),
+        read_from=[one.files.paths for one in loaded if one.files is not None],
+        drafter=drafter,
+    )
+
+
+def _check_ensemble(folders: list[Path], loaded: list[LoadedModel]) -> None:
+    """Raise an error if the models differ in their vocabularies or tasks."""
     for folder, one in zip(folders[1:], loaded[1:], strict=True):
         if one.tokenizer.to_json() != loaded[0].tokenizer.to_json():
             files = [settings_folder(place) / TOKENIZER for place in (folder, folders[0])]
@@ -63,17 +94,53 @@ def load(
     tasks = {one.config.data.task for one in loaded}
     if len(tasks) > 1:
         raise InputError(f"the models of an ensemble have one task, not {', '.join(sorted(tasks))}")
-    models = [prepare_for_inference(one.model, precision=precision) for one in loaded]
-    lengths = [one.config.model.max_length for one in loaded]
-    return Translator(
-        models[0] if len(models) == 1 else Ensemble(models),
-        loaded[0].tokenizer,
-        task=task_of(loaded[0].config.data),
-        device=chosen,
-        max_positions=min((length for length in lengths if length is not None), default=None),
-        by_sentence=all(one.config.data.lines == "sentences" for one in loaded),
-        read_from=[one.files.paths for one in loaded if one.files is not None],
-    )
+
+
+def _load_drafter(
+    draft: Folder,
+    folders: list[Path],
+    loaded: list[LoadedModel],
+    *,
+    device: torch.device,
+    precision: Precision,
+) -> Drafter:
+    """Load what proposes tokens to a model; raise an error if the two do not go together."""
+    if len(loaded) > 1:
+        raise InputError("a draft is for one model, not for an ensemble: use one of them")
+    [one], [folder] = loaded, folders
+    if type(task_of(one.config.data)).constraint is not Task.constraint:
+        raise InputError(
+            f"{folder}: the task {one.config.data.task} constrains what is written, and a draft is "
+            "for greedy search without constraints: use no draft"
+        )
+    _check_verifies(one, folder)
+    if str(draft) == NGRAMS:
+        return NgramDrafter(reads_source=one.tokenizer.is_shared)
+    path = Path(draft)
+    small = load_model(path, device=device)
+    _check_verifies(small, path)
+    if small.tokenizer.to_json() != one.tokenizer.to_json():
+        files = [settings_folder(place) / TOKENIZER for place in (path, folder)]
+        raise InputError(
+            f"{files[0]} differs from {files[1]}: a draft needs the vocabulary of the model; train "
+            f"it with data.tokenizer={files[1]}"
+        )
+    longest, needed = small.config.model.max_length, one.config.model.max_length
+    if longest is not None and (needed is None or longest < needed):
+        raise InputError(
+            f"{path}: model.max_positions={longest} is less than the {needed} of {folder}: a draft "
+            "must be as long as a translation"
+        )
+    return ModelDrafter(prepare_for_inference(small.model, precision=precision))
+
+
+def _check_verifies(one: LoadedModel, folder: Path) -> None:
+    if not one.model.abilities.multi_token_step:
+        raise InputError(
+            f"{folder}: a model of the kind {one.config.model.kind} cannot read several tokens at "
+            "once and take them back, as drafts need it: use a Transformer whose decoder has only "
+            "attention"
+        )
 
 
 def default_options(folder: Folder) -> Options:

@@ -42,6 +42,19 @@ class Options:
         if self.max_batch_tokens is not None and self.max_batch_tokens < 1:
             raise InputError(f"max_batch_tokens={self.max_batch_tokens}: use 1 or more")
 
+    def check_for_draft(self, *, has_prefixes: bool) -> None:
+        """Raise an error unless this is greedy search alone, which a draft makes faster."""
+        if self.sampling is not None:
+            raise InputError("a draft is for greedy search, not for sampling: use one of them")
+        if self.beam > 1:
+            raise InputError(
+                f"a draft is for greedy search, and this is a beam of {self.beam}: "
+                "use a beam of 1, or no draft"
+            )
+        if has_prefixes or self.wording != NO_WORDING:
+            given = "prefixes" if has_prefixes else "terms, forbidden words and placeholders"
+            raise InputError(f"a draft is for greedy search without {given}: use one of them")
+
     def searched(self) -> Beam:
         """Return the options of the beam search."""
         return Beam(self.beam, self.alpha, self.n_best)

@@ -20,6 +20,8 @@ from transduce.search.ensemble import Ensemble
 from transduce.search.hypothesis import Hypothesis
 from transduce.search.recorded import RecordedBeamSearch
 from transduce.search.sample import sample
+from transduce.search.speculative.decoding import speculative_search
+from transduce.search.speculative.drafter import Drafter
 from transduce.text.markup.aligned import Weights
 from transduce.text.open_prefix import OpenPrefix, TokenTexts
 from transduce.text.special_ids import EOS_ID, PAD_ID
@@ -58,6 +60,12 @@ class TorchEngine(Engine):
     model: Searchable[Any]
     tokenizer: Tokenizer
     autocast: torch.dtype | None = None
+    drafter: Drafter | None = None
+
+    def check(self, options: Options, *, has_prefixes: bool) -> None:
+        """Refuse what cannot be verified: drafts are for greedy search without constraints."""
+        if self.drafter is not None:
+            options.check_for_draft(has_prefixes=has_prefixes)
 
     def attention_model(self) -> Seq2Seq:
         """Return the model, if it is one whose attention can be shown."""
@@ -141,6 +149,8 @@ class TorchEngine(Engine):
             torch.autocast(self.device.type, dtype=self.autocast, enabled=enabled),
         ):
             constraint = self._constraint(batch, limits.tolist(), hypotheses=hypotheses)
+            if self._is_drafted(batch, options, constraint):
+                return [self._speculative_search(src, options, max_tokens=int(limits))]
             if options.sampling is None:
                 return self._beam_search(
                     src, options.searched(), max_tokens=limits, constraint=constraint
@@ -154,6 +164,25 @@ class TorchEngine(Engine):
                 constraint=constraint,
             )
             return [[_with_penalty(hypothesis, options.alpha)] for hypothesis in samples]
+
+    def _is_drafted(
+        self, batch: list[EncodedSentence], options: Options, constraint: Constraint | None
+    ) -> bool:
+        """Return whether drafts are faster: several sentences are, as a batch.
+
+        A second search has a wider beam, and no drafts.
+        """
+        is_greedy = options.beam == 1 and options.sampling is None and constraint is None
+        return self.drafter is not None and len(batch) == 1 and is_greedy
+
+    def _speculative_search(
+        self, src: Tensor, options: Options, *, max_tokens: int
+    ) -> list[Hypothesis]:
+        assert self.drafter is not None, "only a draft can be verified"
+        assert isinstance(self.model, Seq2Seq), "an ensemble reads one token a step"
+        return speculative_search(
+            self.model, src, self.drafter, max_tokens=max_tokens, alpha=options.alpha
+        )
 
     def _limit(self, sentence: EncodedSentence) -> int:
         """Return the most tokens of its translation, with room for all that it must contain."""

@@ -19,6 +19,7 @@ from transduce.hardware.allocator import release_freed_memory
 from transduce.models.attention import Attention, attention_of
 from transduce.models.base import Searchable
 from transduce.search.hypothesis import Hypothesis
+from transduce.search.speculative.drafter import Drafter
 from transduce.tasks.base import Task
 from transduce.tasks.translation import TranslationTask
 from transduce.text.markup.document import MarkupFormat, read_markup
@@ -76,6 +77,7 @@ class Translator:
         device: torch.device | str = "cpu",
         autocast: torch.dtype | None = None,
         read_from: Sequence[Sequence[Path]] = (),
+        drafter: Drafter | None = None,
     ) -> None:
         """Translate with a model that is prepared for inference, or with an engine.
 
@@ -84,6 +86,8 @@ class Translator:
         by_sentence: split lines into sentences, because the model was trained on single ones.
         device, autocast: where and in which precision the model computes, if no engine is given.
         read_from: the files of each model; of a run that goes on, others may be the best by now.
+        drafter: proposes tokens to greedy search, which then takes less time for one sentence, if
+            no engine is given.
         """
         if max_positions is not None and max_positions < 2:
             raise InputError(
@@ -94,7 +98,8 @@ class Translator:
         self._tokenizer = tokenizer
         self._task = task or TranslationTask()
         if not isinstance(model, Engine):
-            model = TorchEngine(self.device, max_positions, self._task, model, tokenizer, autocast)
+            parts = (model, tokenizer, autocast, drafter)
+            model = TorchEngine(self.device, max_positions, self._task, *parts)
         self._engine = model
         self._by_sentence = by_sentence and self._task.splits_lines
         self._max_positions = max_positions
@@ -170,6 +175,7 @@ class Translator:
         if glossary is not None:
             wording = replace(options.wording, glossary=as_glossary(glossary))
             options = replace(options, wording=wording)
+        self._engine.check(options, has_prefixes=prefixes is not None)
         if options.attention:
             self._engine.attention_model()  # raises if there is no attention to show
         most = self._most_lines(window)

@@ -46,6 +46,7 @@ from transduce.nn.step_state import (
     HypothesisState,
     KeyValueCache,
     SentenceState,
+    SpanContext,
     StateGroup,
     StepContext,
 )
@@ -167,7 +168,7 @@ class DecoderLayer(MixingLayer):
     def step(
         self, x: Tensor, state: "DecoderLayerState", at: StepContext, *, allowed: Tensor
     ) -> Tensor:
-        """Compute one position of each hypothesis, [B, k, d_model]."""
+        """Compute one position of each hypothesis, [B, k, d_model], or a span of one hypothesis."""
 
         def attend_to_source(x: Tensor) -> Tensor:  # k hypotheses are k queries to one source
             q = self.cross_attention.queries(x)
@@ -273,6 +274,9 @@ class Transformer(Seq2Seq):
             and not any(isinstance(module, unpacked) for module in self.modules()),
             recorded_step=True,
             packed_weights=True,
+            multi_token_step=all(
+                isinstance(layer.mixer, MultiHeadAttention) for layer in self.decoder
+            ),
             attention_maps=not any(
                 isinstance(layer.cross_attention, LowRankAttention) for layer in self.decoder
             ),
@@ -396,6 +400,21 @@ class Transformer(Seq2Seq):
         state.history.extend(position)
         at = StepContext(position, reach=reach, history=state.history)
         x = self._embed(last_ids, self.positions.at(position))  # [B, k, d_model]
+        return self._step_layers(x, state, at)
+
+    def multi_token_step(
+        self, ids: Tensor, state: TransformerState, *, position: Tensor, reach: int
+    ) -> Tensor:
+        """Read T more tokens of each sentence, [B, T]; score the next after each: [B, T, V].
+
+        Keys and values are written by position: those that do not count any more are overwritten.
+        """
+        positions = position + torch.arange(ids.size(1), device=ids.device)  # [T]
+        at = SpanContext(positions, reach=reach, history=state.history)
+        x = self._embed(ids, self.positions.at(positions))  # [B, T, d_model]
+        return self._step_layers(x, state, at)
+
+    def _step_layers(self, x: Tensor, state: TransformerState, at: StepContext) -> Tensor:
         for layer, layer_state in zip(self.decoder, state.layers, strict=True):
             x = layer.step(x, layer_state, at, allowed=state.source_allowed.tensor)
         return self.embedding.logits(self.decoder_norm(x))

@@ -19,7 +19,7 @@ from transduce.nn.mixers.heads import AttentionScore, HeadProjections, repeat_he
 from transduce.nn.mixers.key_ranges import KeyRanges
 from transduce.nn.mixers.masks import Allowed, dense_mask, mask_by_distance
 from transduce.nn.mixers.positions import RelativePositions, Rotation, ScoreTerm
-from transduce.nn.step_state import KeyValueCache, StepContext
+from transduce.nn.step_state import KeyValueCache, SpanContext, StepContext
 
 
 class Attend(Protocol):
@@ -157,9 +157,13 @@ def attend_to_past(
     window: int | None = None,
     additive: Tensor | None = None,
 ) -> Tensor:
-    """Let each hypothesis of a search, [B, h, k, d_k], attend to its own earlier positions."""
+    """Let each hypothesis of a search, [B, h, k, d_k], attend to its own earlier positions.
+
+    In a span, each token of the one hypothesis, [B, h, T, d_k], attends to those before it.
+    """
     k, v = cache.up_to(at.reach)
-    if additive is None and cache.suits_kernels():
+    is_span = isinstance(at, SpanContext)
+    if additive is None and not is_span and cache.suits_kernels():
         from transduce.nn.kernels.search import attend_cached
 
         k, v = repeat_heads(k, q.size(1)), repeat_heads(v, q.size(1))
@@ -323,7 +327,10 @@ class MultiHeadAttention(HeadProjections):
         return KeyValueCache(keys.new_zeros(*slots, self.d_k), keys.new_zeros(*slots, self.d_v))
 
     def step(self, x: Tensor, cache: KeyValueCache, at: StepContext) -> Tensor:
-        """Do what a causal `forward` does, for the next position of each hypothesis, [B, k, …]."""
+        """Do what a causal `forward` does, for the next position of each hypothesis, [B, k, …].
+
+        In a span: for the next T positions of the one hypothesis, [B, T, …].
+        """
         q, k, v = self.project(x)
         term = None if self.term is None else self.term(q)
         q, k = self.rotated_at(q, k, at.position)

@@ -119,7 +119,7 @@ class HeadProjections(nn.Module):
         return self.rotation(q, rows), self.rotation(k, rows)
 
     def rotated_at(self, q: Tensor, k: Tensor, position: Tensor) -> tuple[Tensor, Tensor]:
-        """Rotate queries and keys of one position, [1], where there is a rotation."""
+        """Rotate queries and keys by a position for all, [1], or by each its own, [T]."""
         if self.rotation is None:
             return q, k
         rows = self.rotation.positions.at(position)

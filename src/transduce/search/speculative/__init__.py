@@ -1,0 +1,1 @@
+"""Speculative decoding: greedy search with fewer passes of the model."""
