@@ -220,14 +220,9 @@ def translate(
     )
     if draft is not None:
         output.options.check_for_draft(has_prefixes=prefixes() is not None)
-    samples_by_torch = engine == "auto" and sample  # CTranslate2 samples differently
-    source = ModelSource(
-        (model, *(ensemble or [])),
-        device,
-        precision,  # type: ignore[arg-type]
-        "torch" if samples_by_torch else engine,  # type: ignore[arg-type]
-        draft,
-    )
+    chosen = "torch" if engine == "auto" and sample else engine  # CTranslate2 samples differently
+    models = (model, *(ensemble or []))
+    source = ModelSource(models, device, precision, chosen, draft)  # type: ignore[arg-type]
     if folder is not None and total is not None:
         shards = {"shard_lines": shard_lines, "window": window}
         write_parts(folder, lines, total, output, source=source, prefixes=prefixes, on=on, **shards)
