@@ -30,7 +30,7 @@ from transduce.data.corpus import (
     text_or_corpus,
 )
 from transduce.data.development_set import hold_out_development_set
-from transduce.data.encoding import TargetForm
+from transduce.data.encoding.encoder import TargetForm
 from transduce.data.store import Store, StoreSpec, identity_digest, open_or_build
 from transduce.data.subwords import WantedVocabulary, learn_subwords
 from transduce.errors import ConfigError, InputError, counted
