@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, fields
 from hashlib import blake2b
-from itertools import compress, count, islice
+from itertools import compress, islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -156,16 +156,18 @@ class StoreSpec:
         `chosen` has a 1 or a 0 for each pair, in order; only the chosen are judged. No pair is
         dropped as a duplicate. All text is read, whatever is chosen.
         """
-        numbered, wanted = count(), iter(chosen)
+        before, wanted = 0, iter(chosen)
         for source in self.sources:
             pair_filter, batches = fit_to_stream(
                 read_records(source), self.fit_filter, batch_pairs=BATCH_PAIRS
             )
             for batch in batches:
-                picked = [*compress(zip(batch, numbered), islice(wanted, len(batch)))]
-                faults = pair_filter.faults([pair for pair, _ in picked])
-                for (pair, number), fault in zip(picked, faults, strict=True):
+                numbered = enumerate(batch, start=before)
+                picked = [*compress(numbered, islice(wanted, len(batch)))]
+                faults = pair_filter.faults([pair for _, pair in picked])
+                for (number, pair), fault in zip(picked, faults, strict=True):
                     yield number, pair, fault
+                before += len(batch)
 
     def identity(self, cache: Path) -> dict[str, Any]:
         """Describe the spec by content: with digests of files instead of their names."""

@@ -11,7 +11,7 @@ ITEMS_AHEAD = 3
 """At least 2: a thread that is told to stop may still add one item, and then the end."""
 
 
-class _End(Exception):
+class _End:
     """Nothing follows."""
 
 
@@ -27,7 +27,7 @@ def read_ahead(items: Iterator[Item]) -> Iterator[Item]:
 class _Reader(Generic[Item]):
     def __init__(self, items: Iterator[Item]) -> None:
         self._source = items
-        self._queue: Queue[Item | BaseException] = Queue(ITEMS_AHEAD)
+        self._queue: Queue[Item | BaseException | _End] = Queue(ITEMS_AHEAD)
         self._stopped = Event()
         self._thread = Thread(target=self._read, daemon=True)
         self._thread.start()
@@ -51,7 +51,7 @@ class _Reader(Generic[Item]):
             self._thread.join()
 
     def _read(self) -> None:
-        end: BaseException = _End()
+        end: BaseException | _End = _End()
         try:
             for item in self._source:
                 self._queue.put(item)

@@ -21,7 +21,13 @@ from tokenizers import Tokenizer as Backend
 from transduce.errors import InputError
 from transduce.text.punctuation import PLAIN
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from transduce.text.tokenizer_schema import CHARACTER, SHORT_WORDS, WORDS, check_description, encodes_words_alone
+from transduce.text.tokenizer_schema import (
+    CHARACTER,
+    SHORT_WORDS,
+    WORDS,
+    check_description,
+    encodes_words_alone,
+)
 
 Kind = Literal["bpe", "unigram", "wordpiece", "characters", "whitespace"]
 

@@ -1,5 +1,6 @@
 """Encoding pairs to ids in several processes, in order and in bounded memory."""
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
@@ -17,6 +18,7 @@ from transduce.data.worker_processes import (
     result_of,
 )
 from transduce.text.tokenizer import Tokenizer
+
 
 @dataclass(frozen=True)
 class Encoded:
@@ -78,7 +80,9 @@ class Encoder:
             faults,
             self.pair_filter.digests(batch) if self.pair_filter.rules else [],
             vocabularies.source.encode([pair.src for pair in fit]),
-            vocabularies.target.encode([form.write(pair.tgt) if form else pair.tgt for pair in fit]),
+            vocabularies.target.encode(
+                [form.write(pair.tgt) if form else pair.tgt for pair in fit]
+            ),
         )
 
 
@@ -106,6 +110,8 @@ class _Process:
 
 def _start(encoder: Encoder) -> None:
     follow_parent()
+    # The library would start a thread for every core in each of these processes.
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # noqa: TID251 - set, not read
     _Process.encoder = encoder
     _Process.vocabularies = BothSides(Tokenizer.load(encoder.tokenizer))
 
