@@ -14,7 +14,7 @@ from transduce.files.errors import reporting_write_errors
 from transduce.files.unchanged import ChangedFileError, compared_in_threads, unchanged_files
 from transduce.text.tokenizer import Learning, Tokenizer
 
-LEARN_PAIRS = 400_000
+LEARN_PAIRS = 200_000
 """Subwords are learned from at most this many pairs, spread evenly over the corpora."""
 
 LEARN_PAIRS_BEFORE = 1_000_000

@@ -1,5 +1,6 @@
 """Reading in a thread, a little ahead of whoever uses it: decompression leaves Python's lock."""
 
+import sys
 from collections.abc import Iterator
 from queue import Empty, Queue
 from threading import Event, Thread
@@ -42,8 +43,10 @@ class _Reader(Generic[Item]):
             yield item
 
     def stop(self) -> None:
-        """Let the thread close what it reads, and wait for it."""
+        """Let the thread end, and wait for it; when Python ends, its threads are gone."""
         self._stopped.set()
+        if sys.is_finalizing():
+            return
         try:
             while True:
                 self._queue.get_nowait()
@@ -59,6 +62,4 @@ class _Reader(Generic[Item]):
                     break
         except BaseException as fault:  # noqa: BLE001 - it is raised where items are used
             end = fault
-        finally:
-            del self._source  # closes the file, in this thread
         self._queue.put(end)
