@@ -8,7 +8,7 @@ from pathlib import Path
 
 from transduce.data.cleaning import PairFilter
 from transduce.data.corpus import Pair
-from transduce.data.encoding import Encoder
+from transduce.data.encoding.encoder import Encoder
 from transduce.grammar import generate
 from transduce.text.tokenizer import Tokenizer
 

@@ -10,7 +10,7 @@ from tests.command import Command
 from tests.data.preparing import decoded, folders
 from tests.search.scripted import ScriptedModel
 from tests.tasks.toy import Backwards
-from transduce.data.encoding import TargetForm
+from transduce.data.encoding.encoder import TargetForm
 from transduce.data.store import Store, StoreSpec
 from transduce.errors import ConfigError
 from transduce.grammar import generate

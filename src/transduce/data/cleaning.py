@@ -6,7 +6,7 @@ ratio of target to source. So the rules need no list of languages.
 
 import unicodedata
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from hashlib import blake2b
@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from transduce.data.corpus import BrokenPair, Pair
 from transduce.text.punctuation import with_plain_punctuation
-from transduce.text.scripts import letters_by_script
+from transduce.text.scripts import LATIN, ascii_letters, letters_by_script
 
 SAMPLE_PAIRS = 10_000
 BATCH_PAIRS = 10_000
@@ -83,6 +83,15 @@ class CleaningReport:
     def kept(self) -> int:
         """The number of pairs that were not dropped."""
         return self.pairs - self.dropped.total()
+
+    def record_all(self, pairs: Sequence[Pair], faults: Sequence[str | None]) -> None:
+        """Count the next pairs, each under the filter that dropped it if one did."""
+        before = self.pairs
+        for number, fault in enumerate(faults):
+            if fault is not None:
+                self.pairs = before + number
+                self.record(pairs[number], fault)
+        self.pairs = before + len(pairs)
 
     def record(self, pair: Pair, fault: str | None) -> None:
         """Count the next pair, under the filter that dropped it if one did."""
@@ -256,9 +265,13 @@ def _fault(pair: Pair, rules: Rules, typical: CorpusProfile) -> str | None:
 
 
 def _letter_fault(text: str, rules: Rules, scripts: frozenset[str]) -> str | None:
+    most = len(text) - text.count(" ")
+    # Most text is Latin: enough letters of ASCII decide, whatever the other characters are.
+    if LATIN in scripts and ascii_letters(text) >= max(rules.min_letters, rules.min_script) * most:
+        return None
     letters = letters_by_script(text)
     total = sum(letters.values())
-    if total < rules.min_letters * (len(text) - text.count(" ")):
+    if total < rules.min_letters * most:
         return NO_LETTERS
     own = sum(count for script, count in letters.items() if script in scripts or not script)
     return SCRIPT if own < rules.min_script * total else None

@@ -20,7 +20,7 @@ from typing import Literal, NamedTuple
 
 from transduce.data.formats.broken import BrokenRecord
 from transduce.data.formats.json_lines import read_fields
-from transduce.data.formats.lines import COMPRESSED
+from transduce.data.formats.lines import COMPRESSED, read_line_blocks
 from transduce.data.formats.lines import read_lines as read_lines  # part of this module too
 from transduce.data.formats.po import read_messages
 from transduce.data.formats.tables import header_read_as_text, lacks_names, read_columns
@@ -28,6 +28,7 @@ from transduce.data.formats.tmx import read_segments
 from transduce.data.formats.trees import read_trees
 from transduce.data.formats.xliff import read_units
 from transduce.errors import InputError, counted
+from transduce.files.in_threads import stoppable
 from transduce.files.unchanged import ChangedFileError
 
 DEFAULT_FIELDS = "src,tgt"
@@ -300,16 +301,23 @@ def count_pairs(source: Path | Source) -> int:
     """Read everything; return the number of pairs, or of lines of a text; raise on an error."""
     _check_regular(source)
     if isinstance(source, Path):
-        return sum(1 for _ in read_lines(source))
+        return _count_lines(source)
     if isinstance(source, TwoFiles | TwoSides):
-        n_src, n_tgt = (sum(1 for _ in side) for side in _sides(source))
+        if isinstance(source, TwoFiles):
+            n_src, n_tgt = _count_lines(source.src), _count_lines(source.tgt)
+        else:
+            n_src, n_tgt = (sum(1 for _ in stoppable(side)) for side in _sides(source))
         if n_src != n_tgt:
             raise InputError(
                 f"{source.tgt} has {counted(n_tgt, 'line')} but {source.src} has {n_src:,}: "
                 "parallel files must match line by line"
             )
         return n_src
-    return sum(1 for _ in read_pairs(source))
+    return sum(1 for _ in stoppable(read_pairs(source)))
+
+
+def _count_lines(path: Path) -> int:
+    return sum(len(lines) for lines in stoppable(read_line_blocks(path)))
 
 
 def count_records(source: Source) -> int:
@@ -318,7 +326,7 @@ def count_records(source: Source) -> int:
         return count_pairs(source)
     _check_regular(source)
     total, broken, first = 0, 0, ""
-    for pair in read_records(source):
+    for pair in stoppable(read_records(source)):
         total += 1
         if isinstance(pair, BrokenPair):
             broken += 1

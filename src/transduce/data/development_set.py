@@ -3,6 +3,8 @@
 from collections import Counter
 from pathlib import Path
 
+import numpy as np
+
 from transduce.data.batching import hash_noise
 from transduce.data.cleaning import advice_on_dropped, describe_dropped
 from transduce.data.corpus import Pair, TwoFiles
@@ -51,10 +53,12 @@ def _choose(spec: StoreSpec, *, pairs: int, count: int, seed: int) -> list[Pair]
     candidates = {int(n): int(noise[n]) for n in noise.argpartition(last)[: last + 1]}
     found: dict[Pair, int] = {}
     dropped: Counter[str] = Counter()
-    for number, (pair, fault) in enumerate(spec.judged_pairs()):
-        if number in candidates and fault is not None:
+    is_candidate = np.zeros(pairs, dtype=bool)
+    is_candidate[list(candidates)] = True
+    for number, pair, fault in spec.judged_pairs(is_candidate.tobytes()):
+        if fault is not None:
             dropped[fault] += 1
-        elif number in candidates and all(map(_is_one_line, pair)):
+        elif all(map(_is_one_line, pair)):
             found.setdefault(pair, candidates[number])
     if not found:
         raise InputError(

@@ -30,12 +30,13 @@ from transduce.data.corpus import (
     text_or_corpus,
 )
 from transduce.data.development_set import hold_out_development_set
-from transduce.data.encoding import TargetForm
+from transduce.data.encoding.encoder import TargetForm
 from transduce.data.store import Store, StoreSpec, identity_digest, open_or_build
 from transduce.data.subwords import WantedVocabulary, learn_subwords
 from transduce.errors import ConfigError, InputError, counted
 from transduce.files.digests import Digests, JsonMemory
 from transduce.files.errors import reporting_write_errors
+from transduce.files.in_threads import in_threads
 from transduce.files.locks import locked
 from transduce.files.unchanged import ReadDigests, unchanged_files
 from transduce.text.tokenizer import Learning, Tokenizer
@@ -249,7 +250,7 @@ def _count_once(spec: StoreSpec, cache: Path) -> int:
         pairs = known.get(identity_digest(spec.identity(cache)))
         if isinstance(pairs, int):
             return pairs
-    pairs = sum(map(count_records, spec.sources))
+    pairs = sum(in_threads(count_records, spec.sources))
     for text in spec.held_out:
         count_pairs(text)
     with _cache_locked(cache):

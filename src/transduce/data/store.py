@@ -7,10 +7,11 @@ is encoded: text that is changed meanwhile is an error, and makes no store.
 
 import json
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field, fields
 from hashlib import blake2b
+from itertools import compress, islice
 from pathlib import Path
 from typing import Any, Self
 
@@ -24,7 +25,6 @@ from transduce.data.cleaning import (
     PairFilter,
     Rules,
     fit_to_stream,
-    judge,
 )
 from transduce.data.corpus import (
     Pair,
@@ -34,7 +34,8 @@ from transduce.data.corpus import (
     read_records,
     read_sentences,
 )
-from transduce.data.encoding import Encoder, Ids, Side, TargetForm, id_type
+from transduce.data.encoding.encoder import Encoder, TargetForm
+from transduce.data.encoding.side import Ids, Side, id_type
 from transduce.errors import InputError
 from transduce.files.atomic import atomic_folder, sync
 from transduce.files.digests import Digests, file_digest
@@ -149,10 +150,24 @@ class StoreSpec:
             by_source=self.held_out_by_source,
         )
 
-    def judged_pairs(self) -> Iterator[tuple[Pair, str | None]]:
-        """Stream all pairs in order, each with the filter that drops it, but not for duplicates."""
+    def judged_pairs(self, chosen: Iterable[int]) -> Iterator[tuple[int, Pair, str | None]]:
+        """Stream the number of each chosen pair, the pair and the filter that drops it, if any.
+
+        `chosen` has a 1 or a 0 for each pair, in order; only the chosen are judged. No pair is
+        dropped as a duplicate. All text is read, whatever is chosen.
+        """
+        before, wanted = 0, iter(chosen)
         for source in self.sources:
-            yield from judge(read_records(source), self.fit_filter)
+            pair_filter, batches = fit_to_stream(
+                read_records(source), self.fit_filter, batch_pairs=BATCH_PAIRS
+            )
+            for batch in batches:
+                numbered = enumerate(batch, start=before)
+                picked = [*compress(numbered, islice(wanted, len(batch)))]
+                faults = pair_filter.faults([pair for _, pair in picked])
+                for (number, pair), fault in zip(picked, faults, strict=True):
+                    yield number, pair, fault
+                before += len(batch)
 
     def identity(self, cache: Path) -> dict[str, Any]:
         """Describe the spec by content: with digests of files instead of their names."""
@@ -250,8 +265,7 @@ def _encode(
             faults = encoded.faults
             if spec.rules:
                 faults = duplicates.mark(faults, encoded.digests)
-            for pair, fault in zip(batch, faults, strict=True):
-                report.record(pair, fault)
+            report.record_all(batch, faults)
             # Pairs with a fault were not encoded; of the others, duplicates are dropped here.
             both = zip(faults, encoded.faults, strict=True)
             kept = np.array([fault is None for fault, before in both if before is None], dtype=bool)

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
-from itertools import chain, islice
+from itertools import chain, cycle
 from pathlib import Path
 from typing import Any
 
@@ -14,8 +14,11 @@ from transduce.files.errors import reporting_write_errors
 from transduce.files.unchanged import ChangedFileError, compared_in_threads, unchanged_files
 from transduce.text.tokenizer import Learning, Tokenizer
 
-LEARN_PAIRS = 1_000_000
-"""Subwords are learned from at most about this many pairs, spread evenly over the corpora."""
+LEARN_PAIRS = 200_000
+"""Subwords are learned from at most this many pairs, spread evenly over the corpora."""
+
+LEARN_PAIRS_BEFORE = 1_000_000
+"""The limit that earlier versions had; it still names what is learned from all pairs."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +39,8 @@ class WantedVocabulary:
 @unchanged_files()
 def learn_subwords(spec: StoreSpec, cache: Path, wanted: WantedVocabulary, *, pairs: int) -> Path:
     """Learn a vocabulary from the corpora of a spec, unless it is cached; return its file."""
-    identity = spec.identity(cache) | wanted.identity() | {"pairs": LEARN_PAIRS}
+    limit = LEARN_PAIRS if pairs > LEARN_PAIRS else LEARN_PAIRS_BEFORE
+    identity = spec.identity(cache) | wanted.identity() | {"pairs": limit}
     folder = cache / f"subwords-{identity_digest(identity)}"
     path = folder / "tokenizer.json"
     if not path.exists():
@@ -80,7 +84,8 @@ def _learned(spec: StoreSpec, wanted: WantedVocabulary, *, every: int) -> Tokeni
 def _texts(spec: StoreSpec, every: int) -> Iterator[tuple[str, str]]:
     """Yield source and target, as the model is to write it, of sound pairs, one in `every`."""
     form = spec.target_form
-    for pair, fault in islice(spec.judged_pairs(), 0, None, every):
+    chosen = cycle([1] + [0] * (every - 1))
+    for _, pair, fault in spec.judged_pairs(chosen):
         if fault is None:
             yield pair.src, form.write(pair.tgt) if form else pair.tgt
 

@@ -2,6 +2,7 @@
 
 import re
 import unicodedata
+from collections import Counter
 from collections.abc import Iterable
 from functools import cache
 
@@ -41,16 +42,24 @@ def east_asian_language(text: str) -> str:
 _NOT_ASCII_LETTERS = bytes(n for n in range(128) if not chr(n).isalpha())
 _CONTINUATIONS = bytes(range(0x80, 0xC0))  # bytes of UTF-8 that start no character
 _ACCENTS = ""
+_NOT_ASCII = re.compile("[^\x00-\x7f]+")
+LATIN = "LATIN"
+"""The script of ASCII's letters."""
+
+
+def ascii_letters(text: str) -> int:
+    """Count the letters of ASCII."""
+    return len(text.encode("ascii", "ignore").translate(None, _NOT_ASCII_LETTERS))
 
 
 def letters_by_script(text: str) -> dict[str, int]:
     """Count the letters of each script; accents are counted under ""."""
-    letters = {"LATIN": len(text.encode("ascii", "ignore").translate(None, _NOT_ASCII_LETTERS))}
+    letters = {LATIN: ascii_letters(text)}
     if not text.isascii():
-        for character in text:
-            script = _script(character) if character > "\x7f" else None
+        for character, count in Counter("".join(_NOT_ASCII.findall(text))).items():
+            script = _script(character)
             if script is not None:
-                letters[script] = letters.get(script, 0) + 1
+                letters[script] = letters.get(script, 0) + count
     return letters
 
 

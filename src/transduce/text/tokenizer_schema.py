@@ -78,6 +78,8 @@ _NORMALIZERS: list[Part] = [  # other versions may know fewer groups of signs
     *({"type": "Sequence", "normalizers": _PUNCTUATION[:n]} for n in range(len(PLAIN) + 1)),
     {"type": "Sequence", "normalizers": _SINGLE_SPACES},
 ]
+_WITH_SPACES_KEPT = _NORMALIZERS[:-1]
+_CUT_AT_WORDS = [_bytes_of(words) for words in (WORDS, SHORT_WORDS, CHARACTER)]
 _SPACES = _split({"String": " "}, "Removed")
 _WITHOUT_OTHER_SIDE = _replace({"String": " "}, "")
 _DECODED_PIECES: Part = {"type": "Sequence", "decoders": [_WITHOUT_OTHER_SIDE, _METASPACE]}
@@ -112,6 +114,11 @@ _MODELS: dict[str, tuple[dict[str, Any], list[tuple[Part, Part]]]] = {
     ),
 }
 """The settings of each kind of model, and the pre-tokenizers and decoders that go with it."""
+
+
+def encodes_words_alone(normalizer: Part, pre_tokenizer: Part) -> bool:
+    """Return whether a text with single spaces is encoded as its words are, one by one."""
+    return normalizer in _WITH_SPACES_KEPT and pre_tokenizer in _CUT_AT_WORDS
 
 
 def sentencepiece_tokenizer(pieces: list[tuple[str, float]], charsmap: bytes) -> dict[str, Any]:

@@ -21,7 +21,13 @@ from tokenizers import Tokenizer as Backend
 from transduce.errors import InputError
 from transduce.text.punctuation import PLAIN
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID, UNK_ID
-from transduce.text.tokenizer_schema import CHARACTER, SHORT_WORDS, WORDS, check_description
+from transduce.text.tokenizer_schema import (
+    CHARACTER,
+    SHORT_WORDS,
+    WORDS,
+    check_description,
+    encodes_words_alone,
+)
 
 Kind = Literal["bpe", "unigram", "wordpiece", "characters", "whitespace"]
 
@@ -47,6 +53,10 @@ class Vocabulary:
         is_word_level = isinstance(backend.model, models.WordLevel)
         self.is_byte_level = isinstance(backend.decoder, decoders.ByteLevel)  # letters are bytes
         self.is_pretokenized = is_word_level and not self.is_byte_level  # spaces separate pieces
+        # Whether a word is encoded alike in every text that has only single spaces:
+        self.encodes_words_alone = encodes_words_alone(
+            _described(backend.normalizer), _described(backend.pre_tokenizer)
+        )
         self.has_every_byte = self.is_byte_level and not is_word_level  # whatever the text was
 
     @classmethod
@@ -145,6 +155,10 @@ def _reporting_faults() -> Iterator[None]:
         if type(fault) is Exception or type(fault).__name__ == "PanicException":
             raise InputError(f"the tokenizer failed: {shorten(str(fault), 200)}") from fault
         raise
+
+
+def _described(part: normalizers.Normalizer | pre_tokenizers.PreTokenizer | None) -> Any:
+    return None if part is None else json.loads(part.__getstate__())
 
 
 def _check_ids(backend: Backend) -> None:

@@ -18,7 +18,8 @@ from typing import IO, BinaryIO
 from transduce.data.formats.broken import how_to_convert
 from transduce.errors import InputError, how_to_install
 from transduce.files.errors import reporting_read_errors
-from transduce.files.unchanged import opened_unchanged
+from transduce.files.read_ahead import read_ahead
+from transduce.files.unchanged import compared_in_threads, opened_unchanged
 
 BLOCK_BYTES = 1 << 20
 MAX_LINE_BYTES = 1 << 24
@@ -28,6 +29,12 @@ COMPRESSED = (".gz", ".xz", ".bz2", ".zst")
 
 def read_lines(path: Path) -> Iterator[str]:
     """Stream the lines of a plain or compressed file, without line breaks."""
+    for lines in read_line_blocks(path):
+        yield from (line.removesuffix("\r") for line in lines)
+
+
+def read_line_blocks(path: Path) -> Iterator[list[str]]:
+    """Stream the lines of a plain or compressed file, many at a time, cut at LF only."""
     lines_before = 0
     for block in _whole_lines(path):
         try:
@@ -40,7 +47,7 @@ def read_lines(path: Path) -> Iterator[str]:
         if not lines[-1]:  # after the last line break
             lines.pop()
         lines_before += len(lines)
-        yield from (line.removesuffix("\r") for line in lines)
+        yield lines
     if lines_before == 0:
         raise InputError(f"{path} is empty")
 
@@ -59,7 +66,10 @@ def read_blocks(path: Path) -> Iterator[bytes]:
 def _whole_lines(path: Path) -> Iterator[bytes]:
     """Stream blocks that end where a line ends."""
     rest = b""
-    for block in read_blocks(path):
+    blocks = read_blocks(path)
+    if path.suffix.lower() in COMPRESSED:
+        blocks = read_ahead(compared_in_threads(blocks))
+    for block in blocks:
         rest += block
         end = rest.rfind(b"\n") + 1
         if end:

@@ -14,7 +14,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.data.encoding import Side
+from transduce.data.encoding.side import Side
 from transduce.data.noise.noised import NoisedSentences
 from transduce.data.noise.pairs import DrawnKinds, PairNoise
 from transduce.data.store import Store

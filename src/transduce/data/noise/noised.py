@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.data.encoding import Ids, Side
+from transduce.data.encoding.side import Ids, Side
 from transduce.data.store import Sentences
 
 

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from transduce.config.augment import EXCLUSIVE, AugmentConfig
 from transduce.data.batching import hash_noise, splitmix64
-from transduce.data.encoding import Side, id_type
+from transduce.data.encoding.side import Side, id_type
 from transduce.data.noise.changes import (
     CASE,
     DOUBLED_END,

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.data.batching import splitmix64
-from transduce.data.encoding import Ids, Side
+from transduce.data.encoding.side import Ids, Side
 from transduce.data.noise.changes import changed
 from transduce.data.store import Sentences
 from transduce.errors import ConfigError

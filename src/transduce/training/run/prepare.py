@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 
 from transduce.config.schema import Config, DataConfig, Tree, merge
-from transduce.data.encoding import TargetForm
+from transduce.data.encoding.encoder import TargetForm
 from transduce.data.prepare import Phase, Prepared, find_corpora, prepare
 from transduce.data.store import Store
 from transduce.errors import ConfigError

@@ -1,16 +1,16 @@
 """Encoding pairs to ids in several processes, in order and in bounded memory."""
 
+import os
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
-import numpy as np
-from numpy.typing import NDArray
-
 from transduce.data.cleaning import PairFilter
 from transduce.data.corpus import Pair
+from transduce.data.encoding.side import Side, id_type
+from transduce.data.encoding.word_cache import WordCache
 from transduce.data.worker_processes import (
     ctrl_c_blocked,
     follow_parent,
@@ -18,20 +18,6 @@ from transduce.data.worker_processes import (
     result_of,
 )
 from transduce.text.tokenizer import Tokenizer
-
-Ids = NDArray[np.unsignedinteger]
-
-
-@dataclass(frozen=True)
-class Side:
-    """The ids of several sentences, concatenated."""
-
-    ids: Ids
-    lengths: NDArray[np.int64]
-
-    def only(self, chosen: NDArray[np.bool_]) -> "Side":
-        """Return the chosen sentences."""
-        return Side(self.ids[np.repeat(chosen, self.lengths)], self.lengths[chosen])
 
 
 @dataclass(frozen=True)
@@ -68,9 +54,9 @@ class Encoder:
         One process is this one: starting another takes longer than encoding little text.
         """
         if processes == 1:
-            tokenizer = Tokenizer.load(self.tokenizer)
+            vocabularies = BothSides(Tokenizer.load(self.tokenizer))
             for batch in batches:
-                yield batch, self.encode(batch, tokenizer)
+                yield batch, self.encode(batch, vocabularies)
             return
         with process_pool(processes, _start, self) as pool:
             waiting: deque[tuple[list[Pair], Future[Encoded]]] = deque()
@@ -85,19 +71,30 @@ class Encoder:
             finally:
                 pool.shutdown(wait=True, cancel_futures=True)
 
-    def encode(self, batch: list[Pair], tokenizer: Tokenizer) -> Encoded:
+    def encode(self, batch: list[Pair], vocabularies: "BothSides") -> Encoded:
         """Filter and encode one batch."""
         faults = self.pair_filter.faults(batch)
         fit = [pair for pair, fault in zip(batch, faults, strict=True) if fault is None]
         form = self.target_form
-        targets = [form.write(pair.tgt) if form else pair.tgt for pair in fit]
-        kind = id_type(tokenizer)
         return Encoded(
             faults,
             self.pair_filter.digests(batch) if self.pair_filter.rules else [],
-            _side(tokenizer.encode_batch([pair.src for pair in fit]), kind),
-            _side(tokenizer.encode_targets(targets), kind),
+            vocabularies.source.encode([pair.src for pair in fit]),
+            vocabularies.target.encode(
+                [form.write(pair.tgt) if form else pair.tgt for pair in fit]
+            ),
         )
+
+
+class BothSides:
+    """The vocabularies of source and target; a shared one keeps its words once."""
+
+    def __init__(self, tokenizer: Tokenizer) -> None:
+        """Start with no words."""
+        kind = id_type(tokenizer)
+        self.source = self.target = WordCache(tokenizer.source, kind)
+        if tokenizer.target is not tokenizer.source:
+            self.target = WordCache(tokenizer.target, kind)
 
 
 def _finished(batch: list[Pair], future: Future[Encoded]) -> tuple[list[Pair], Encoded]:
@@ -108,26 +105,16 @@ class _Process:
     """What a worker process keeps between batches."""
 
     encoder: Encoder
-    tokenizer: Tokenizer
+    vocabularies: BothSides
 
 
 def _start(encoder: Encoder) -> None:
     follow_parent()
+    # The library would start a thread for every core in each of these processes.
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"  # noqa: TID251 - set, not read
     _Process.encoder = encoder
-    _Process.tokenizer = Tokenizer.load(encoder.tokenizer)
+    _Process.vocabularies = BothSides(Tokenizer.load(encoder.tokenizer))
 
 
 def _encode(batch: list[Pair]) -> Encoded:
-    return _Process.encoder.encode(batch, _Process.tokenizer)
-
-
-def _side(rows: list[list[int]], kind: np.dtype[np.unsignedinteger]) -> Side:
-    lengths = np.fromiter((len(row) for row in rows), dtype=np.int64, count=len(rows))
-    ids = np.fromiter((i for row in rows for i in row), dtype=kind, count=int(lengths.sum()))
-    return Side(ids, lengths)
-
-
-def id_type(tokenizer: Tokenizer) -> np.dtype[np.unsignedinteger]:
-    """Return the type of ids: two bytes where they are enough for both sides, otherwise four."""
-    most = max(len(tokenizer.source), len(tokenizer.target))
-    return np.dtype(np.uint16 if most <= 2**16 else np.uint32)
+    return _Process.encoder.encode(batch, _Process.vocabularies)

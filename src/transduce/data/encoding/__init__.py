@@ -1,0 +1,1 @@
+"""From pairs of text to ids, in several processes."""
