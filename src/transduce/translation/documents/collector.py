@@ -110,9 +110,7 @@ class SegmentCollector:
             self.flush(at)
         elif name in rules.spaces:
             self._note_start(name, at)
-            self._add(
-                FoundPart([" "], is_kept=True, is_code=self._is_in_code, path=self._path)
-            )
+            self._add(FoundPart([" "], is_kept=True, is_code=self._is_in_code, path=self._path))
         elif name == rules.format_of_run and self._format_from is None:
             self._format_from = at
         else:
