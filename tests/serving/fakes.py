@@ -5,8 +5,10 @@ import threading
 from collections.abc import Sequence
 from typing import Any, cast
 
+from tests.translation.documents.samples import tagged
 from transduce.search.cancel import raise_if_cancelled
 from transduce.serving.batcher import Batcher, BatchKey, FinishedBatch
+from transduce.text.markup.marked import Line
 from transduce.translation.options import Alternative, Options, Translation
 from transduce.translation.translator import Translator
 
@@ -17,7 +19,7 @@ class Shouting:
     default_options = Options()
 
     def __init__(self) -> None:
-        self.batches: list[list[str]] = []
+        self.batches: list[list[Line]] = []
         self.gate = threading.Event()
         self.gate.set()
         self.began = threading.Semaphore(0)  # one for each batch
@@ -25,7 +27,7 @@ class Shouting:
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         return [len(text.split()) for text in texts]
 
-    def translate(self, lines: Sequence[str], options: Options) -> list[Translation]:
+    def translate(self, lines: Sequence[Line], options: Options) -> list[Translation]:
         self.batches.append(list(lines))
         self.began.release()
         while not self.gate.wait(0.005):
@@ -35,11 +37,12 @@ class Shouting:
         return [_shouted(line, options) for line in lines]
 
 
-def _shouted(line: str, options: Options) -> Translation:
+def _shouted(line: Line, options: Options) -> Translation:
+    shouted = tagged(line, str.upper)
     ranked = tuple(
-        Alternative(line.upper() + "!" * rank, -float(rank)) for rank in range(options.n_best)
+        Alternative(shouted + "!" * rank, -float(rank)) for rank in range(options.n_best)
     )
-    return Translation(line, ranked[0].text, ranked[0].score, ranked)
+    return Translation(str(line), ranked[0].text, ranked[0].score, ranked)
 
 
 def as_translator(fake: object) -> Translator:

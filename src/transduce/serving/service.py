@@ -63,7 +63,7 @@ class _Part:
     def __post_init__(self) -> None:
         self.sentences = sum(self.counts)
 
-    def add(self, line: str, count: int) -> None:
+    def add(self, line: Line, count: int) -> None:
         self.lines.append(line)
         self.counts.append(count)
         self.sentences += count
@@ -190,31 +190,38 @@ class Service:
         _check_route(route, options)
         self._check_attention([text], options)
         _check_lines([text], self.limits.max_document_lines)
-        whole = _checked(text)
+        async for part in self._stream_lines(route, _checked(text).lines, options):
+            yield part
+
+    async def translate_lines(
+        self, route: Route, lines: Sequence[Line], options: Options
+    ) -> list[str]:
+        """Translate the texts of a file by one model, as a stream does with its lines."""
+        characters = sum(len(text_of(line)) for line in lines)
+        _check_limit(characters, self.limits.max_file_characters, "characters in the file")
+        _check_limit(len(lines), self.limits.max_document_lines, "paragraphs or strings")
+        for line in lines:
+            _check_text(text_of(line))
+        if not lines:
+            return []
+        parts = self._stream_lines(route, lines, options)
+        return [line.text async for part in parts for line in part]
+
+    async def _stream_lines(
+        self, route: Route, lines: Sequence[Line], options: Options
+    ) -> AsyncIterator[list[Translation]]:
         counts: list[int] = []
-        for lines in _slices(whole.lines):
-            counts += await self._counts(route.legs[0], lines)
+        for some in _slices(lines):
+            counts += await self._counts(route.legs[0], some)
         longest = max(range(len(counts)), key=counts.__getitem__)
         unit = f"sentences or parts of long ones in line {longest + 1:,}"
         _check_limit(counts[longest], self.limits.max_sentences, unit)
         is_first = True
-        for part in _parts(whole.lines, counts):
+        for part in _parts(lines, counts):
             if not is_first:  # a document that has begun waits instead of being refused
                 await self._wait_for_capacity(part.sentences)
             yield await self._translate_part(route, part, options)
             is_first = False
-
-    async def translate_texts(
-        self, route: Route, texts: Sequence[str], options: Options
-    ) -> list[str]:
-        """Translate the texts of a file, each on one line, as a stream does with its lines."""
-        characters = sum(map(len, texts))
-        _check_limit(characters, self.limits.max_file_characters, "characters in the file")
-        _check_limit(len(texts), self.limits.max_document_lines, "paragraphs or strings")
-        if not texts:
-            return []
-        parts = self.stream(route, "\n".join(texts), options)
-        return [line.text async for lines in parts for line in lines]
 
     @contextmanager
     def one_more_file(self) -> Iterator[None]:
@@ -319,13 +326,13 @@ class Service:
                     await asyncio.sleep(POLL_S)
 
 
-def _slices(lines: Sequence[str]) -> Iterator[list[str]]:
+def _slices(lines: Sequence[Line]) -> Iterator[list[Line]]:
     """Divide lines into groups of few characters, or of one line."""
-    group: list[str] = []
+    group: list[Line] = []
     characters = 0
     for line in lines:
         group.append(line)
-        characters += len(line)
+        characters += len(text_of(line))
         if characters >= COUNTED_CHARACTERS or len(group) == PART_LINES:
             yield group
             group, characters = [], 0
@@ -333,7 +340,7 @@ def _slices(lines: Sequence[str]) -> Iterator[list[str]]:
         yield group
 
 
-def _parts(lines: Sequence[str], counts: Sequence[int]) -> Iterator[_Part]:
+def _parts(lines: Sequence[Line], counts: Sequence[int]) -> Iterator[_Part]:
     """Divide a document into parts of some sentences each, between its lines."""
     part = _Part()
     for line, count in zip(lines, counts, strict=True):

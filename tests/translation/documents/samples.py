@@ -4,8 +4,17 @@ import io
 import zipfile
 from collections.abc import Callable, Sequence
 
+from transduce.text.markup.aligned import (
+    AlignedPiece,
+    AlignedWords,
+    Weights,
+    weights_by_place,
+)
+from transduce.text.markup.marked import Line, text_of
+from transduce.text.markup.placing import put_back
+from transduce.text.markup.words import word_spans
+from transduce.translation.documents.inline_codes import lines_to_translate, place_translations
 from transduce.translation.documents.registry import parse_file
-from transduce.translation.documents.segments import place_translations, texts_to_translate
 
 W = "http://schemas.openxmlformats.org/wordprocessingml/2006/main"
 A = "http://schemas.openxmlformats.org/drawingml/2006/main"
@@ -284,5 +293,22 @@ def translated(
 ) -> bytes:
     """Translate a file text by text."""
     parsed = parse_file(content, name, target=target)
-    texts = [translate(text) for text in texts_to_translate(parsed.segments)]
-    return parsed.written(place_translations(parsed.segments, texts))
+    lines = lines_to_translate(parsed.segments)
+    return parsed.written(
+        place_translations(parsed.segments, [tagged(line, translate) for line in lines])
+    )
+
+
+def tagged(line: Line, translate: Callable[[str], str]) -> str:
+    """Translate a line; its words are aligned by their place alone."""
+    return placed_by(line, translate(text_of(line)), lambda weights: weights)
+
+
+def placed_by(line: Line, text: str, align: Callable[[Weights], Weights]) -> str:
+    """Put the marks of a line into its translation, by weights that are made of those by place."""
+    if isinstance(line, str):
+        return text
+    cuts = {place for one in line.inlines for place in (one.start, one.end)}
+    source, target = word_spans(line.text, cuts), word_spans(text)
+    weights = align(weights_by_place(len(target), len(source)))
+    return put_back(line, text, AlignedWords(source, target, [AlignedPiece(0, 0, weights)]))

@@ -122,7 +122,7 @@ def test_text_is_written_as_its_format_has_it() -> None:
         once = translated(FILES[name], name, lambda _: wild)
         translated(once, name, same)  # it can be read again
     once = translated(b"first\n\nsecond [x](y)\n", "a.md", lambda _: "1. # a * b")
-    assert once == b"1\\. # a \\* b\n\n1\\. # a \\* [b](y)\n"
+    assert once == b"1\\. # a \\* b\n\n1\\. # [a \\* b](y)\n"
     assert translated(b"| a |\n|---|\n| b |\n", "a.md", lambda _: "x | y") == (
         b"| x \\| y |\n|---|\n| x \\| y |\n"
     )

@@ -14,12 +14,19 @@ from starlette.exceptions import HTTPException
 
 from transduce.errors import InputError
 from transduce.serving.keys import Keys
+from transduce.serving.languages import Route
 from transduce.serving.refusal import Refused
 from transduce.serving.routes.api import bearer_of, check_content_type, check_key, refusals
 from transduce.serving.service import Service
 from transduce.text.detection import detectable
+from transduce.text.markup.marked import Line, text_of
+from transduce.translation.documents.inline_codes import (
+    line_of_translation,
+    lines_to_translate,
+    place_translations,
+)
 from transduce.translation.documents.registry import ParsedFile, file_format, parse_file
-from transduce.translation.documents.segments import place_translations, texts_to_translate
+from transduce.translation.options import Options
 
 MAX_FIELDS = 16
 _UNSAFE = re.compile(r"[^\w. ()\[\]-]|^\.+")
@@ -139,16 +146,32 @@ async def _translated(service: Service, sent: _Upload) -> bytes:
         kind = file_format(sent.name)
         parse = partial(parse_file, source=named, target=sent.target)
         parsed = await service.file_work(partial(parse, sent.content, sent.name))
-        texts = await service.file_work(partial(texts_to_translate, parsed.segments))
-        start = detectable("\n".join(texts), "text")
+        lines = await service.file_work(partial(lines_to_translate, parsed.segments))
+        start = detectable("\n".join(map(text_of, lines)), "text")
         [(route, _)] = await service.detected_routes(sent.source, sent.target, [start])
         default = service.default_options(route)
         keeps = kind.has_placeholders and route.via is None
         wording = replace(default.wording, keeps_placeholders=keeps)
-        found = await service.translate_texts(route, texts, replace(default, wording=wording))
+        options = replace(default, wording=wording)
+        found = await _translated_lines(service, route, lines, options)
         return await service.file_work(partial(_written, parsed, found))
     except InputError as fault:
         raise Refused(400, str(fault)) from fault
+
+
+async def _translated_lines(
+    service: Service, route: Route, lines: list[Line], options: Options
+) -> list[str]:
+    """Translate lines by one model, or by two: the second reads what the first has written."""
+    *before, last = (Route((leg,)) for leg in route.legs)
+    for leg in before:
+        found = await service.translate_lines(leg, lines, service.default_options(leg))
+        lines = await service.file_work(partial(_lines_again, lines, found))
+    return await service.translate_lines(last, lines, options)
+
+
+def _lines_again(lines: list[Line], translations: list[str]) -> list[Line]:
+    return list(map(line_of_translation, lines, translations))
 
 
 def _written(parsed: ParsedFile, translations: list[str]) -> bytes:

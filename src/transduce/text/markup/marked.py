@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from transduce.text.markup.references import Reader
+from transduce.text.markup.references import TextReader
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class MarkedText:
     text: str  # with single spaces between words
     inlines: tuple[Inline, ...]  # each after what it is in
     source: str  # as it is written
-    reader: Reader  # how the text of a translation is written
+    reader: TextReader  # how the text of a translation is written
 
     def __str__(self) -> str:
         return self.source

@@ -3,6 +3,7 @@
 import html
 import re
 from dataclasses import dataclass
+from typing import Protocol
 
 _XML_REFERENCE = re.compile(r"&(?:(lt|gt|amp|quot|apos)|#([0-9]{1,7})|#x([0-9A-Fa-f]{1,6}));")
 _XML_NAMED = {"lt": "<", "gt": ">", "amp": "&", "quot": '"', "apos": "'"}
@@ -16,9 +17,22 @@ _FORBIDDEN = re.compile(
 _REPLACEMENT = "\ufffd"
 
 
+class TextReader(Protocol):
+    """How text is written in a format."""
+
+    def parts(self, source: str) -> list[str]:
+        """Cut text at what is no text, which has odd indices."""
+
+    def text(self, source: str) -> str:
+        """Return what text stands for."""
+
+    def written(self, text: str) -> str:
+        """Write a text so that it is no markup, whatever it is."""
+
+
 @dataclass(frozen=True)
 class Reader:
-    """How text is written in a format."""
+    """How text is written in HTML or XML."""
 
     is_xml: bool
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from transduce.text.markup.marked import Inline, MarkedText
-from transduce.text.markup.references import Reader
+from transduce.text.markup.references import TextReader
 from transduce.text.markup.structure import Item, Role
 from transduce.text.sentences import split_sentences
 
@@ -17,7 +17,9 @@ _LEADING = re.compile(rf"{_SPACE}*+")
 _TRAILING = re.compile(rf"{_SPACE}\Z")
 
 
-def segment_parts(items: Sequence[Item], reader: Reader) -> Iterator[tuple[str, MarkedText | None]]:
+def segment_parts(
+    items: Sequence[Item], reader: TextReader
+) -> Iterator[tuple[str, MarkedText | None]]:
     """Yield texts, each with all that stands before it; None: there is no text after it."""
     start = 0
     for end in range(len(items) + 1):
@@ -30,20 +32,25 @@ def segment_parts(items: Sequence[Item], reader: Reader) -> Iterator[tuple[str, 
 
 
 def _segment(
-    items: Sequence[Item], start: int, end: int, reader: Reader
+    items: Sequence[Item], start: int, end: int, reader: TextReader
 ) -> Iterator[tuple[str, MarkedText | None]]:
     if not _has_words(items[start:end], reader):
         yield "".join(item.source for item in items[start:end]), None
         return
     first, last = _without_edges(items, start, end)
-    inner = _Segment(items[first:last], reader)
+    leading, trailing, inner = _trimmed(items[first:last])
     before = "".join(item.source for item in items[start:first])
     after = "".join(item.source for item in items[last:end])
-    yield before + inner.leading, inner.line()
-    yield inner.trailing + after, None
+    yield before + leading, marked_text(inner, reader)
+    yield trailing + after, None
 
 
-def _has_words(items: Sequence[Item], reader: Reader) -> bool:
+def marked_text(items: Sequence[Item], reader: TextReader) -> MarkedText:
+    """Return the words of a text, and the places of its tags, which match."""
+    return _Segment(items, reader).line()
+
+
+def _has_words(items: Sequence[Item], reader: TextReader) -> bool:
     return any(
         character.isalnum()
         for item in items
@@ -74,9 +81,9 @@ def _is_edge(item: Item) -> bool:
 class _Segment:
     """Collects the words of a text and the places of its tags."""
 
-    def __init__(self, items: Sequence[Item], reader: Reader) -> None:
+    def __init__(self, items: Sequence[Item], reader: TextReader) -> None:
         self._reader = reader
-        self.leading, self.trailing, self._items = _trimmed(items)
+        self._items = items
         self._pieces: list[str] = []
         self._length = 0
         self._has_space = False  # since the last word

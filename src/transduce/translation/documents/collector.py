@@ -5,11 +5,14 @@ The same rules serve paragraphs of DOCX, ODT and PPTX, segments of XLIFF and blo
 
 import re
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
-from transduce.translation.documents.edits import Edit, EditableText, Slot, escape_markup
-from transduce.translation.documents.limits import MAX_PARTS
-from transduce.translation.documents.segments import Segment, SegmentPart
+from transduce.translation.documents.edits import Edit, EditableText, escape_markup
+from transduce.translation.documents.found_parts import FoundPart, assembled
+from transduce.translation.documents.limits import MAX_CODE_DEPTH, MAX_PARTS
+from transduce.translation.documents.segments import Path, Range
 from transduce.translation.documents.xml_scanner import Attributes
 
 Names = frozenset[str]
@@ -36,33 +39,28 @@ class MarkupRules:
     run: str = ""  # an element with text of one format
     format_of_run: str = ""  # what describes its format
     transparent: Names = NONE  # elements that change nothing about the text around them
+    paired: Names = NONE  # elements of which one begins and another ends something
     needs_space_attribute: bool = False  # without xml:space, spaces at the ends of text are lost
     keeps_lines: bool = False  # a translation has as many lines as its source
 
 
 @dataclass
-class _Found:
-    """A part that is being read."""
+class _Code:
+    """An inline element that is open."""
 
-    pieces: list[str]
-    is_kept: bool
-    depth: int
-    key: object  # parts with the same key, one after the other, are one
-    ranges: list[tuple[int, int]] = field(default_factory=list)
-    padding: Edit | None = None
-
-    @property
-    def text(self) -> str:
-        """What was read so far."""
-        return "".join(self.pieces)
+    start: int
+    number: int
 
 
 @dataclass
 class _Open:
     """A segment that is being read."""
 
-    parts: list[_Found] = field(default_factory=list)
-    depth: int = 0  # inline elements that are open in it
+    parts: list[FoundPart] = field(default_factory=list)
+    ranges: dict[int, Range] = field(default_factory=dict)  # of inline elements that have ended
+    codes: list[_Code] = field(default_factory=list)  # that are open in it
+    depth: int = 0  # inline elements that are open: also those that are too deep to be codes
+    begin: int = 0  # where it begins at the earliest
 
 
 class SegmentCollector:
@@ -82,12 +80,16 @@ class SegmentCollector:
         self._format_from: int | None = None
         self._field_depth = 0
         self._may_pad = False  # whether the last event was a start tag without xml:space
+        self._run_from: int | None = None  # where the run begins; None: it has more than a text
+        self._run_part: FoundPart | None = None  # whose text is in the run
+        self._is_pinned = False  # whether something that must not be moved is before the next part
+        self._ended: list[Callable[[int], None]] = []  # told where what has just ended ends
 
     # What a scanner tells
 
     def start(self, name: str, attributes: Attributes, at: int) -> None:
         """Take note of a start tag."""
-        self._end_text(at)
+        self._end_event(at)
         rules = self._rules
         self._stack.append(name)
         self._count[name] += 1
@@ -102,56 +104,65 @@ class SegmentCollector:
             self._untranslated, self._is_kept = 1, True
             self._codes += 1
         if is_block:
-            self._begin_block()
+            self._begin_block(at)
         elif name in rules.breaks:
-            self.flush()
+            self._spoil_run()
+            self.flush(at)
         elif name in rules.spaces:
-            self._add(_Found([" "], True, self._open[-1].depth, None))
+            self._note_start(name, at)
+            self._add(FoundPart([" "], is_kept=True, is_code=self._is_in_code, path=self._path))
         elif name == rules.format_of_run and self._format_from is None:
             self._format_from = at
         else:
-            self._note_code(name, 1)
+            self._note_start(name, at)
             if name == rules.field_mark:
                 types = (v for k, v in attributes.items() if k.endswith(" fldCharType"))
                 self._field_depth += FIELD_STEPS.get(next(types, ""), 0)
 
     def end(self, name: str, at: int) -> None:
         """Take note of an end tag; one that nothing has opened is passed over."""
-        self._end_text(at)
+        self._end_event(at)
         self._may_pad = False
         if not self._count[name] and name in self._rules.blocks:
-            self.flush()
+            self.flush(at)
         while self._count[name]:
             last = self._stack.pop()
             self._count[last] -= 1
-            self._close(last, at)
+            self._close(last, at, is_own=last == name)
             if last == name:
                 break
 
     def text(self, text: str, at: int) -> None:
         """Take note of text, which may come in pieces."""
+        self._tell_ended(at)
         if not self._counts():
             return
         if self._text_from is None:
             self._text_from = at
             self._add(self._new_part(at))
+            self._run_part = self._open[-1].parts[-1]
+            if self._run_from is None:
+                self._spoil_run()
         self._open[-1].parts[-1].pieces.append(text)
 
     def other(self, at: int) -> None:
         """Take note of a comment."""
-        self._end_text(at)
+        self._end_event(at)
         self._may_pad = False
 
-    def flush(self) -> None:
+    def flush(self, at: int = 0) -> None:
         """End the segment that is being read."""
-        parts = self._open[-1].parts
-        self._open[-1].parts = []
-        found = tuple(SegmentPart(part.text, part.is_kept, part.depth) for part in parts)
-        if any(part.text.strip() and not part.is_kept for part in found):
-            whole = "".join(part.text for part in found)
+        now = self._open[-1]
+        parts, ranges = now.parts, {n: r for n, r in now.ranges.items() if r[0] >= now.begin}
+        now.parts, now.ranges, now.begin = [], {}, at
+        self._is_pinned = False
+        if any(part.text.strip() and not part.is_kept for part in parts):
+            whole = "".join(part.text for part in parts)
             lines = whole.strip().count("\n") + 1 if self._rules.keeps_lines else 1
-            slots = (Slot(tuple(part.ranges), escape_markup, part.padding) for part in parts)
-            self._target.add(Segment(found, lines), slots)
+            text = self._target.content.text
+            self._target.add(
+                *assembled(parts, ranges, text=text, encode=escape_markup, lines=lines)
+            )
 
     # Parts
 
@@ -163,22 +174,42 @@ class SegmentCollector:
             return bool(self._stack) and self._stack[-1] in rules.directly_in
         return rules.within is None or any(self._count[name] for name in rules.within)
 
-    def _new_part(self, at: int) -> _Found:
-        is_kept = bool(self._untranslated)
-        key = (self._codes, self._format) if self._rules.run or is_kept else None
-        padding = Edit(at - 1, at - 1, ' xml:space="preserve"') if self._may_pad else None
-        return _Found([], is_kept, self._open[-1].depth, key, padding=padding)
+    @property
+    def _path(self) -> Path:
+        return tuple(code.number for code in self._open[-1].codes)
 
-    def _add(self, part: _Found) -> None:
+    @property
+    def _is_in_code(self) -> bool:
+        """Whether the last inline element is a code, and not too deep for that."""
+        return 0 < self._open[-1].depth <= MAX_CODE_DEPTH
+
+    def _new_part(self, at: int) -> FoundPart:
+        is_kept = bool(self._untranslated)
+        return FoundPart(
+            [],
+            is_kept=is_kept,
+            is_code=is_kept and self._is_in_code,
+            path=self._path,
+            key=(self._codes, self._format) if self._rules.run or is_kept else None,
+            padding=Edit(at - 1, at - 1, ' xml:space="preserve"') if self._may_pad else None,
+            is_pinned=self._is_pinned,
+            style=self._format if self._rules.run else None,
+            run_from=self._run_from,
+        )
+
+    def _add(self, part: FoundPart) -> None:
+        self._is_pinned = False
         parts = self._open[-1].parts
         last = parts[-1] if parts else None
         if last and part.key is not None and last.key == part.key and last.is_kept == part.is_kept:
             return  # the text that follows belongs to it
         if len(parts) == MAX_PARTS:
-            self.flush()  # which counts them, so that the next is refused
+            self.flush(0)  # which counts them, so that the next is refused
         self._open[-1].parts.append(part)
 
-    def _end_text(self, at: int) -> None:
+    def _end_event(self, at: int) -> None:
+        """Take note of where the last event ends, which may be text."""
+        self._tell_ended(at)
         if self._text_from is None:
             return
         part = self._open[-1].parts[-1]
@@ -188,15 +219,21 @@ class SegmentCollector:
             part.is_kept, part.ranges, part.key = True, [], None
         self._text_from = None
 
+    def _tell_ended(self, at: int) -> None:
+        for tell in self._ended:
+            tell(at)
+        self._ended.clear()
+
     # Elements
 
-    def _begin_block(self) -> None:
+    def _begin_block(self, at: int) -> None:
         if self._rules.interrupts:
+            self._spoil_run()
             self._open.append(_Open())
         else:
-            self.flush()
+            self.flush(at)
 
-    def _close(self, name: str, at: int) -> None:
+    def _close(self, name: str, at: int, *, is_own: bool) -> None:
         rules = self._rules
         if self._untranslated:
             self._untranslated -= 1
@@ -204,24 +241,61 @@ class SegmentCollector:
                 return
             self._codes += 1
         if name in rules.blocks:
-            self.flush()
+            self.flush(at)
             if rules.interrupts:
                 self._open.pop()
         elif name == rules.format_of_run and self._format_from is not None:
             self._format = self._target.content.text[self._format_from : at]
             self._format_from = None
         elif name not in rules.breaks:
-            self._note_code(name, -1)
+            self._note_end(name, is_own=is_own)
 
-    def _note_code(self, name: str, step: int) -> None:
-        """Take note of an inline element that begins or ends."""
-        rules = self._rules
+    def _note_start(self, name: str, at: int) -> None:
+        """Take note of an inline element that begins."""
+        rules, now = self._rules, self._open[-1]
         if name == rules.run:
-            self._format = ""
+            self._format, self._run_from, self._run_part = "", at, None
         elif name not in rules.transparent and self._format_from is None:
             self._codes += 1
-            self._open[-1].depth += step
-            self._field_depth += step * (name in rules.fields)
+            self._spoil_run()
+            now.depth += 1
+            if now.depth <= MAX_CODE_DEPTH:
+                now.codes.append(_Code(at, self._codes))
+            is_paired = name in rules.paired or name == rules.field_mark
+            self._is_pinned |= is_paired or now.depth > MAX_CODE_DEPTH
+            self._field_depth += name in rules.fields
+
+    def _note_end(self, name: str, *, is_own: bool) -> None:
+        """Take note of an inline element that ends, by its own end tag or by another one."""
+        rules, now = self._rules, self._open[-1]
+        if name == rules.run:
+            self._end_run()
+        elif name not in rules.transparent and self._format_from is None and now.depth:
+            self._codes += 1
+            now.depth -= 1
+            self._is_pinned |= now.depth >= MAX_CODE_DEPTH
+            self._field_depth -= name in rules.fields
+            if now.depth < MAX_CODE_DEPTH:
+                code = now.codes.pop()
+                if is_own:
+                    self._ended.append(partial(_note_range, now.ranges, code))
+
+    def _end_run(self) -> None:
+        """Note where the run ends, for the part whose text it has."""
+        part = self._run_part
+        if part is not None and part.run_from is not None:
+            self._ended.append(partial(setattr, part, "run_to"))
+        self._format, self._run_from, self._run_part = "", None, None
+
+    def _spoil_run(self) -> None:
+        """Note that the run has more than one text."""
+        if self._run_part is not None:
+            self._run_part.run_from = self._run_part.run_to = None
+        self._run_from = self._run_part = None
+
+
+def _note_range(ranges: dict[int, Range], code: _Code, at: int) -> None:
+    ranges[code.number] = (code.start, at)
 
 
 def _is_not_translated(attributes: Attributes) -> bool:

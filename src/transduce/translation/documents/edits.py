@@ -1,14 +1,14 @@
 """Text whose parts are replaced where they are, so that every other character stays the same."""
 
 import re
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from transduce.translation.documents.encodings import DecodedText
-from transduce.translation.documents.segments import Placed, Segment, SegmentCount
+from transduce.translation.documents.segments import Placed, Range, Segment, SegmentCount
 
 Encode = Callable[[str], str]
-Range = tuple[int, int]
 
 _NOT_XML = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
@@ -19,7 +19,8 @@ class Edit:
 
     start: int
     end: int
-    new: str
+    new: str = ""
+    moved: Range | None = None  # instead of `new`: what this range has become
 
 
 @dataclass(frozen=True)
@@ -55,25 +56,56 @@ class EditableText:
         self.segments.append(segment)
         self.slots.append(tuple(slots))
 
-    def written(self, placed: Sequence[Placed]) -> bytes:
+    def written(self, placed: Sequence[Placed | None]) -> bytes:
         """Return the file with other text in its slots."""
         return self.content.encoded(edited(self.content.text, self.edits(placed)))
 
-    def edits(self, placed: Sequence[Placed]) -> Iterator[Edit]:
+    def edits(self, placed: Sequence[Placed | None]) -> Iterator[Edit]:
         """Yield what writes other text into the slots."""
-        for texts, slots in zip(placed, self.slots, strict=True):
-            if texts is not None:
-                for text, slot in zip(texts, slots, strict=True):
+        for one, slots in zip(placed, self.slots, strict=True):
+            if one is not None:
+                for text, slot in zip(one.texts, slots, strict=True):
                     yield from slot.edits(text)
+                for (start, end), moved in one.moves:
+                    yield Edit(start, end, moved=moved)
 
 
 def edited(text: str, edits: Iterable[Edit], *, start: int = 0, end: int | None = None) -> str:
-    """Return a text, from `start` to `end`, with ranges replaced, which do not overlap."""
-    pieces, done = [], start
-    for edit in sorted(edits, key=lambda edit: (edit.start, edit.end)):
-        pieces += [text[done : edit.start], edit.new]
-        done = edit.end
-    return "".join([*pieces, text[done:end]])
+    """Return a text, from `start` to `end`, with ranges replaced.
+
+    An edit may be within a range that is moved; otherwise they do not overlap.
+    """
+    return _Edits(text, edits).applied((start, len(text) if end is None else end))
+
+
+class _Edits:
+    """Edits of a text, in order; of those that begin at one place, the longest is the last."""
+
+    def __init__(self, text: str, edits: Iterable[Edit]) -> None:
+        self._text = text
+        self._edits = sorted(edits, key=_place)
+
+    def applied(self, within: Range, *, is_moved: bool = False) -> str:
+        """Return what a range becomes; if it is moved, without what is put in its place."""
+        start, end = within
+        # At the start of what is moved, an insertion is before it, and its own move is over.
+        index = bisect_left(self._edits, (start, end + 1 if is_moved else start), key=_place)
+        pieces, done = [], start
+        while index < len(self._edits) and self._edits[index].start < end + (not is_moved):
+            edit = self._edits[index]
+            if edit.end > end:
+                break
+            new = edit.new if edit.moved is None else self.applied(edit.moved, is_moved=True)
+            pieces += [self._text[done : edit.start], new]
+            done = edit.end
+            index += 1
+            if edit.moved is not None:
+                index = bisect_left(self._edits, (done, done), key=_place)
+        return "".join([*pieces, self._text[done:end]])
+
+
+def _place(edit: Edit) -> Range:
+    return edit.start, edit.end
 
 
 def escape_markup(text: str) -> str:

@@ -18,6 +18,8 @@ MAX_MEMBERS = 10_000
 """Of an archive."""
 MAX_DEPTH = 1_000
 """Elements of XML that are open at the same time; lists and maps likewise."""
+MAX_CODE_DEPTH = 32
+"""Inline codes in each other that are moved with their words; deeper ones stay where they are."""
 MAX_SEGMENTS = 100_000
 """Paragraphs, cells, cues or strings of a file."""
 MAX_PARTS = 200_000

@@ -31,7 +31,7 @@ class ParsedFile(Protocol):
     def segments(self) -> Sequence[Segment]:
         """The text to translate, in order."""
 
-    def written(self, placed: Sequence[Placed]) -> bytes:
+    def written(self, placed: Sequence[Placed | None]) -> bytes:
         """Return the file with a translation for each segment."""
 
 

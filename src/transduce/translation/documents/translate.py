@@ -8,9 +8,14 @@ from transduce.errors import InputError
 from transduce.files.atomic import exclusive_file
 from transduce.files.errors import reporting_read_errors, reporting_write_errors
 from transduce.files.regular import read_regular
+from transduce.text.markup.marked import Line
+from transduce.translation.documents.inline_codes import (
+    lines_to_translate,
+    place_translations,
+    without_marks,
+)
 from transduce.translation.documents.limits import MAX_FILE_BYTES
 from transduce.translation.documents.registry import file_format, parse_file
-from transduce.translation.documents.segments import place_translations, texts_to_translate
 from transduce.translation.load import Folder, load
 from transduce.translation.options import Options, Translation
 from transduce.translation.translator import Translator
@@ -58,10 +63,19 @@ def translate_file(
     wording = replace(
         options.wording, keeps_placeholders=options.wording.keeps_placeholders or keep
     )
-    texts = texts_to_translate(parsed.segments)
-    found = tuple(translator.translate(texts, replace(options, wording=wording)))
+    lines = lines_to_translate(parsed.segments)
+    found = translator.translate(lines, replace(options, wording=wording))
     placed = place_translations(parsed.segments, [one.text for one in found])
     written = parsed.written(placed)
     with reporting_write_errors(out), exclusive_file(out) as making:
         making.write_bytes(written)
-    return TranslatedFile(out, len(parsed.segments), found)
+    plain = tuple(_plain(line, one) for line, one in zip(lines, found, strict=True))
+    return TranslatedFile(out, len(parsed.segments), plain)
+
+
+def _plain(line: Line, translation: Translation) -> Translation:
+    """Return a translation without the marks that stand for inline codes."""
+    alternatives = tuple(
+        one._replace(text=without_marks(line, one.text)) for one in translation.alternatives
+    )
+    return replace(translation, text=alternatives[0].text, alternatives=alternatives)

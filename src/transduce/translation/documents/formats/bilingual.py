@@ -16,6 +16,7 @@ XML_LANG = "http://www.w3.org/XML/1998/namespace lang"
 RULES = MarkupRules(
     blocks=frozenset(),
     skipped=frozenset({"bpt", "ept", "it", "ph", "ut"}),  # codes of another format
+    paired=frozenset({"bpt", "ept", "it", "bx", "ex", "sc", "ec", "sm", "em"}),
     keeps_lines=True,
 )
 XLIFF_UNITS = frozenset({"trans-unit", "segment"})
@@ -62,7 +63,7 @@ class BilingualFile:
         """The segments of the sources whose target is missing."""
         return [segment for unit in self.units for segment in unit.found.segments]
 
-    def written(self, placed: Sequence[Placed]) -> bytes:
+    def written(self, placed: Sequence[Placed | None]) -> bytes:
         """Return the file with the missing targets."""
         rest, text, edits = iter(placed), self.content.text, []
         for unit in self.units:

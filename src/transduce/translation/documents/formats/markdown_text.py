@@ -6,15 +6,22 @@ markdown-it finds the blocks; the inline codes of a block are found here, with t
 import re
 from bisect import bisect_right
 from dataclasses import dataclass
+from functools import partial
 from importlib import import_module
+from itertools import count
 from typing import Any
 
 from transduce.errors import InputError, how_to_install
-from transduce.translation.documents.edits import EditableText, Slot
+from transduce.translation.documents.edits import EditableText
 from transduce.translation.documents.encodings import decode
 from transduce.translation.documents.formats.html_text import add_html
-from transduce.translation.documents.limits import MAX_MARKDOWN_BYTES, check_size
-from transduce.translation.documents.segments import Segment, SegmentPart
+from transduce.translation.documents.found_parts import FoundPart, assembled
+from transduce.translation.documents.limits import (
+    MAX_CODE_DEPTH,
+    MAX_MARKDOWN_BYTES,
+    check_size,
+)
+from transduce.translation.documents.segments import Path, Range
 
 FRONT_MATTER = re.compile(
     r"(---|\+\+\+)[ \t]*\r?\n.*?^\1[ \t]*(?:\r?\n|$)", re.DOTALL | re.MULTILINE
@@ -115,9 +122,11 @@ class _InlineText:
 
     def __init__(self, found: EditableText, block: _Block, labels: frozenset[str]) -> None:
         self._found, self._block, self._labels = found, block, labels
-        self._parts: list[SegmentPart] = []
-        self._slots: list[Slot] = []
-        self._depth = 0
+        self._parts: list[FoundPart] = []
+        self._opened: list[tuple[int, str, int]] = []  # numbers, marks and places of codes
+        self._ranges: dict[int, Range] = {}
+        self._numbers = count(1)
+        self._are_clear = True  # whether codes that were opened are closed in turn
 
     def add(self) -> None:
         """Add the segments of the block."""
@@ -136,45 +145,79 @@ class _InlineText:
         """Take note of an inline code; return where it ends."""
         kind = match.lastgroup if match.lastgroup in ("hard", "open", "close", "tag") else ""
         if match["code"] or match["address"]:
-            self._keep(match["inside"] or match["address"])
+            self._keep(match["inside"] or match["address"], match)
         elif match["reference"]:
             if " ".join(match["label"].split()).upper() not in self._labels:
-                self._depth += 1
+                self._open("[", match)
                 return match.start() + match["reference"].index("[") + 1
-            self._keep(match["label"])
+            self._keep(match["label"], match)
         elif match["target"] or kind == "close":
-            self._depth -= 1
+            self._close("[" if match[0][0] == "]" else match[0], match)
         elif kind == "open":
-            self._depth += 1
+            self._open(match[0].lstrip("!"), match)
         elif kind == "hard":
             self._flush()
         return match.end()
 
-    def _keep(self, text: str) -> None:
-        self._parts.append(SegmentPart(text, True, self._depth + 1))
-        self._slots.append(Slot((), str))
+    @property
+    def _path(self) -> Path:
+        return tuple(number for number, _, _ in self._opened[:MAX_CODE_DEPTH])
+
+    def _open(self, mark: str, match: re.Match[str]) -> None:
+        self._opened.append((next(self._numbers), mark, match.start()))
+
+    def _close(self, mark: str, match: re.Match[str]) -> None:
+        """End a code; if another one was to end first, this is no emphasis, and all stay."""
+        if not self._opened:
+            return
+        number, opened, start = self._opened.pop()
+        if opened == mark and len(self._opened) < MAX_CODE_DEPTH:
+            self._ranges[number] = self._range(start, match.end())
+        else:
+            self._are_clear = False
+
+    def _range(self, start: int, end: int) -> Range:
+        # The end is that of the last character: what is between lines belongs to what follows.
+        return self._block.place(start), self._block.place(end - 1) + 1
+
+    def _keep(self, text: str, match: re.Match[str]) -> None:
+        number = next(self._numbers)
+        path = (*self._path, number)
+        if "\n" not in match[0]:
+            self._ranges[number] = self._range(*match.span())
+        self._parts.append(FoundPart([text], is_kept=True, is_code=True, path=path))
 
     def _add_text(self, start: int, end: int) -> None:
         if start == end:
             return
         block, is_first = self._block, start == 0 or self._block.text[start - 1] == "\n"
-
-        def encode(text: str) -> str:
-            new = _SPECIAL.sub(r"\\\g<0>", " ".join(text.split("\n")))
-            if block.is_cell:
-                new = new.replace("|", r"\|")
-            if is_first and _SPECIAL_AT_START.match(new):
-                return f"\\{new}"
-            number = _NUMBER_AT_START.match(new) if is_first else None
-            return f"{number[0]}\\{new[number.end() :]}" if number else new
-
+        encode = partial(_encoded, is_cell=block.is_cell, is_first=is_first)
+        text = _ESCAPED.sub(r"\1", block.text[start:end])
         self._parts.append(
-            SegmentPart(_ESCAPED.sub(r"\1", block.text[start:end]), depth=self._depth)
+            FoundPart(
+                [text],
+                path=self._path,
+                ranges=[self._range(start, end)],
+                encode=encode,
+                is_pinned=True,
+            )
         )
-        # The end is that of the last character: what is between lines belongs to what follows.
-        self._slots.append(Slot(((block.place(start), block.place(end - 1) + 1),), encode))
 
     def _flush(self) -> None:
         if any(part.text.strip() and not part.is_kept for part in self._parts):
-            self._found.add(Segment(tuple(self._parts)), self._slots)
-        self._parts, self._slots = [], []
+            encode = partial(_encoded, is_cell=self._block.is_cell, is_first=True)
+            ranges = self._ranges if self._are_clear else {}
+            text = self._found.content.text
+            self._found.add(*assembled(self._parts, ranges, text=text, encode=encode))
+        self._parts, self._ranges, self._are_clear = [], {}, not self._opened
+
+
+def _encoded(text: str, *, is_cell: bool, is_first: bool) -> str:
+    """Write text so that it is no code; is_first: it may be at the start of a line."""
+    new = _SPECIAL.sub(r"\\\g<0>", " ".join(text.split("\n")))
+    if is_cell:
+        new = new.replace("|", r"\|")
+    if is_first and _SPECIAL_AT_START.match(new):
+        return f"\\{new}"
+    number = _NUMBER_AT_START.match(new) if is_first else None
+    return f"{number[0]}\\{new[number.end() :]}" if number else new

@@ -57,6 +57,11 @@ def _word_rules(namespace: str) -> MarkupRules:
             W,
             "t proofErr bookmarkStart bookmarkEnd lastRenderedPageBreak noProof permStart permEnd",
         ),
+        paired=_names(
+            W,
+            "commentRangeStart commentRangeEnd moveFromRangeStart moveFromRangeEnd "
+            "moveToRangeStart moveToRangeEnd",
+        ),
         needs_space_attribute=True,
     )
 
@@ -87,6 +92,13 @@ OPEN_DOCUMENT_RULES = MarkupRules(
     ),
     interrupts=True,
     transparent=_names(TEXT, "soft-page-break bookmark bookmark-start bookmark-end"),
+    paired=_names(
+        TEXT,
+        "reference-mark-start reference-mark-end alphabetical-index-mark-start "
+        "alphabetical-index-mark-end toc-mark-start toc-mark-end user-index-mark-start "
+        "user-index-mark-end change-start change-end",
+    )
+    | _names(OFFICE, "annotation annotation-end"),
 )
 NCX_RULES = MarkupRules(blocks=_names(NCX, "text"), within=_names(NCX, "text"))
 
@@ -103,7 +115,7 @@ class ArchiveFile:
         """The segments of all members, in order."""
         return [segment for text in self.members.values() for segment in text.segments]
 
-    def written(self, placed: Sequence[Placed]) -> bytes:
+    def written(self, placed: Sequence[Placed | None]) -> bytes:
         """Return the file with other text."""
         rest = iter(placed)
         changed = {}

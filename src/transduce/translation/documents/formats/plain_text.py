@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 from transduce.translation.documents.edits import EditableText, Encode, Slot
 from transduce.translation.documents.encodings import decode
-from transduce.translation.documents.segments import Segment, SegmentPart
+from transduce.translation.documents.found_parts import FoundPart, assembled
+from transduce.translation.documents.limits import MAX_CODE_DEPTH
+from transduce.translation.documents.segments import Range, Segment, SegmentPart
 
 LINE = re.compile(r"[^\r\n]+")
 _BLOCK = re.compile(r"[^\r\n]++(?:\r?\n[^\r\n]++)*+")
@@ -14,6 +16,7 @@ _BLOCK = re.compile(r"[^\r\n]++(?:\r?\n[^\r\n]++)*+")
 _TIMES = re.compile(r"^[^\r\n]*-->[^\r\n]*(?:\r?\n|$)", re.MULTILINE)
 _CODE = re.compile(r"<[^<>\r\n]*>|\{\\[^{}\r\n]*\}")
 """Tags and, in SRT, positions such as {\\an8}."""
+_TAG_NAME = re.compile(r"<(/?)([a-z]+)", re.IGNORECASE)
 _SPEAKERS = re.compile(r"^\s*[-–—]", re.MULTILINE)
 
 
@@ -62,13 +65,10 @@ def _parse_cues(content: bytes, name: str, *, decode_text: Encode, encode: Encod
         if times is None:  # a header, a note, a style
             continue
         for start, end in _cue_texts(text, times.end(), block.end()):
-            parts, slots = [], []
-            for first, last in _between_codes(text, start, end):
-                parts.append(SegmentPart(decode_text(text[first:last])))
-                slots.append(Slot(((first, last),), write))
+            parts, ranges = _cue_parts(text, start, end, decode_text)
             if parts:
                 lines = text.count("\n", start, end) + 1
-                found.add(Segment(tuple(parts), lines), slots)
+                found.add(*assembled(parts, ranges, text=text, encode=write, lines=lines))
     return found
 
 
@@ -81,10 +81,26 @@ def _cue_texts(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
         yield line.span()
 
 
-def _between_codes(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
-    for code in _CODE.finditer(text, start, end):
-        if code.start() > start:
-            yield start, code.start()
+def _cue_parts(
+    text: str, start: int, end: int, decode_text: Encode
+) -> tuple[list[FoundPart], dict[int, Range]]:
+    """Divide the text of a cue at its tags; also return where its elements are."""
+    parts: list[FoundPart] = []
+    ranges: dict[int, Range] = {}
+    opened: list[tuple[int, str, int]] = []  # numbers, names and places of elements
+    for number, code in enumerate([*_CODE.finditer(text, start, end), None], start=1):
+        until = code.start() if code else end
+        if until > start:
+            path = tuple(one for one, _, _ in opened[:MAX_CODE_DEPTH])
+            piece = decode_text(text[start:until])
+            parts.append(FoundPart([piece], path=path, ranges=[(start, until)], is_pinned=True))
+        if code is None:
+            break
         start = code.end()
-    if end > start:
-        yield start, end
+        name = _TAG_NAME.match(code[0])
+        if name and not name[1]:
+            opened.append((number, name[2], code.start()))
+        elif name and opened and opened[-1][1] == name[2]:
+            ended, _, began = opened.pop()
+            ranges[ended] = (began, code.end())
+    return parts, ranges

@@ -66,15 +66,15 @@ class PoFile:
             self.segments.append(Segment((SegmentPart(line),)))
             self._count.add(self.segments[-1])
 
-    def written(self, placed: Sequence[Placed]) -> bytes:
+    def written(self, placed: Sequence[Placed | None]) -> bytes:
         """Return the file with translations in it."""
         rest = iter(placed)
         translated: dict[int, dict[str, str]] = {}
         for entry, source, lines in self.sources:
             new = list(lines)
             for number in range(0, len(lines), 2):
-                texts = next(rest)
-                new[number] = lines[number] if texts is None else texts[0]
+                one = next(rest)
+                new[number] = lines[number] if one is None else one.texts[0]
             translated.setdefault(id(entry), {})[source] = "".join(new)
         edits = [
             edit
