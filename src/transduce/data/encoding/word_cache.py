@@ -26,6 +26,12 @@ _FIRST = "\n"
 class WordCache:
     """Encodes the texts of one side; keeps the ids of the words that it has met."""
 
+    _place_of: "_Places"  # the place of each word in the table
+    _characters: int  # of all words
+    _ids: Ids  # of all words, concatenated
+    _starts: NDArray[np.int64]  # where a word's ids start
+    _lengths: NDArray[np.int64]
+
     def __init__(self, vocabulary: Vocabulary, kind: np.dtype[np.unsignedinteger]) -> None:
         """`kind` is the type of the ids."""
         self._vocabulary = vocabulary
@@ -83,7 +89,7 @@ class WordCache:
     def _forget(self) -> None:
         self._place_of = _Places()
         self._characters = 0
-        self._ids: Ids = np.empty(0, dtype=self._kind)
+        self._ids = np.empty(0, dtype=self._kind)
         self._starts = np.empty(0, dtype=np.int64)
         self._lengths = np.empty(0, dtype=np.int64)
 
