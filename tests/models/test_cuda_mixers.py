@@ -61,7 +61,9 @@ def test_it_trains_in_bfloat16(name: str) -> None:
         loss = ours.train()(src.cuda(), tgt.cuda()).float().square().mean()
     loss.backward()
     assert loss.isfinite()
-    assert all(weight.grad is not None for weight in ours.parameters())
+    for label, weight in ours.named_parameters():
+        assert weight.grad is not None, label
+        assert weight.grad.isfinite().all(), label
 
 
 @pytest.mark.parametrize("name", ENCODER_MIXERS)

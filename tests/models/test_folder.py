@@ -460,7 +460,34 @@ def test_huge_tables_of_sinusoids_are_refused(tmp_path: Path) -> None:
     save_model(tmp_path, new_model(TransformerConfig(**wide)))
     settings_of(tmp_path, **(wide | {"max_positions": 1_000_000}))
     with pytest.raises(
-        InputError, match=r"1,000,000,000 computed numbers in positions.table, .*max_positions"
+        InputError, match=r"1,000,000,000 computed numbers, .* positions.table, .*max_positions"
+    ):
+        load_model(tmp_path)
+
+
+THIN: dict[str, Any] = {
+    "n_layers": 1,
+    "d_model": 2,
+    "h": 1,
+    "d_v": 2,
+    "encoder_mixers": "performer",
+}
+
+
+def test_one_direction_in_a_huge_space_is_drawn_at_the_cost_of_one(tmp_path: Path) -> None:
+    wide = SHAPE | THIN | {"d_k": 100_000, "random_features": 1}
+    save_model(tmp_path, new_model(TransformerConfig(**wide)))
+    loaded = load_model(tmp_path).model
+    directions = loaded.get_buffer("encoder.0.self_attention.directions")
+    assert directions.shape == (1, 1, 100_000)
+
+
+def test_huge_numbers_of_directions_are_refused(tmp_path: Path) -> None:
+    wide = SHAPE | THIN | {"d_k": 10_000, "random_features": 1}
+    save_model(tmp_path, new_model(TransformerConfig(**wide)))
+    settings_of(tmp_path, **(wide | {"random_features": 65_536}))
+    with pytest.raises(
+        InputError, match=r"computed numbers, .*self_attention.directions, .*random_features"
     ):
         load_model(tmp_path)
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch.testing import assert_close
 
 from tests.drawing import VOCAB_SIZE, random_ids, transformer
 from transduce.analysis.cost import cost_of
@@ -13,6 +14,7 @@ from transduce.export.abilities import foreign_setting
 from transduce.models.transformer.mixer_rules import DECODER_MIXERS, ENCODER_MIXERS
 from transduce.models.transformer.settings import TransformerConfig
 from transduce.nn.mixers.random_features import RandomFeatureAttention
+from transduce.translation.inference import prepare_for_inference
 
 SIZES: dict[str, Any] = {
     "vocab_size": VOCAB_SIZE,
@@ -120,6 +122,19 @@ def test_the_directions_of_layers_differ_and_are_no_weights() -> None:
     directions = [m.directions for m in mixers if isinstance(m, RandomFeatureAttention)]
     assert len({tuple(one.flatten().tolist()) for one in directions}) == 4
     assert not [name for name in of.state_dict() if "directions" in name]
+
+
+@torch.inference_mode()
+def test_in_bfloat16_the_rates_of_state_spaces_keep_their_precision() -> None:
+    c = config(encoder_mixers=["s4", "mamba"], d_state=16)
+    exact, ours = transformer(c).eval(), prepare_for_inference(transformer(c), precision="bf16")
+    rates = {"log_step", "log_decay", "frequency", "log_a"}
+    for name, weight in ours.named_parameters():
+        is_rate = name.rpartition(".")[2] in rates
+        assert weight.dtype == (torch.float32 if is_rate else torch.bfloat16), name
+        assert not is_rate or torch.equal(weight, exact.get_parameter(name)), name
+    src = random_ids([40], seed=1)
+    assert_close(ours.encode(src).states.float(), exact.encode(src).states, rtol=0, atol=0.1)
 
 
 def test_gradients_reach_every_weight() -> None:

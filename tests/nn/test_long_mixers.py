@@ -1,5 +1,6 @@
 """Longformer, Linformer and Performer against plain forms with the same weights."""
 
+import copy
 import math
 
 import numpy as np
@@ -117,7 +118,7 @@ def performer(seed: int, *, kv_heads: int = 2, features: int = 10) -> RandomFeat
 
 
 def explicit(ours: RandomFeatureAttention, x: Tensor, *, causal: bool) -> Tensor:
-    """Sum over all pairs of positions, with φ(x)_i = exp(ω_i·x − |x|²/2) / sqrt(m)."""
+    """Weight all pairs of positions, by logarithms of φ(q)·φ(k): φ(x)_i = exp(ω_i·x − |x|²/2)."""
     q, k, v = ours.project(x)
     q, k = ours.rotated(q, k)
     contexts = []
@@ -125,14 +126,16 @@ def explicit(ours: RandomFeatureAttention, x: Tensor, *, causal: bool) -> Tensor
         shared = head // (4 // ours.kv_heads)
         omega = ours.directions[shared].double()
 
-        def phi(rows: Tensor, omega: Tensor = omega) -> Tensor:
+        def log_phi(rows: Tensor, omega: Tensor = omega) -> Tensor:
             rows = rows / math.sqrt(math.sqrt(4))
             norms = (rows * rows).sum(dim=-1, keepdim=True)
-            return torch.exp(rows @ omega.T - norms / 2) / math.sqrt(len(omega))
+            return rows @ omega.T - norms / 2
 
-        weights = phi(q[0, head]) @ phi(k[0, shared]).T
-        weights = weights.tril() if causal else weights
-        weights = weights / weights.sum(dim=-1, keepdim=True)
+        pairs = log_phi(q[0, head])[:, None] + log_phi(k[0, shared])
+        scores = pairs.logsumexp(dim=-1)
+        is_later = torch.ones_like(scores, dtype=torch.bool).triu(1)
+        scores = scores.masked_fill(is_later, -math.inf) if causal else scores
+        weights = scores.softmax(dim=-1)
         contexts.append(weights @ v[0, shared])
     return (torch.cat(contexts, dim=-1) @ ours.w_o.weight.T)[None]
 
@@ -173,6 +176,64 @@ def test_performer_estimates_attention_better_with_more_features() -> None:
         x = 0.5 * random_states(2, 40, D, seed=1)
         errors.append((ours(x, x) - plain(x, x)).abs().mean().item())
     assert errors[1] < 0.5 * errors[0]
+
+
+def performer_with_large_scores() -> RandomFeatureAttention:
+    """Return one in float64 for which features in float32 underflow."""
+    exact = performer(1, features=16)
+    with torch.no_grad():
+        for weight in (exact.w_q.weight, exact.w_k.weight):
+            weight.mul_(6)
+    return exact
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_performer_in_float32_bears_large_queries_and_keys(causal: bool) -> None:
+    exact = performer_with_large_scores()
+    ours = copy.deepcopy(exact).float()
+    x = 2 * random_states(1, 300, D, seed=2)
+    narrow = x.float()
+    expected, found = explicit(exact, x, causal=causal), ours(narrow, narrow, causal=causal)
+    assert_close(found.double(), expected, rtol=0, atol=1e-3)
+    upstream = random_states(*found.shape, seed=3)
+    mine = torch.autograd.grad(found, list(ours.parameters()), upstream.float())
+    its = torch.autograd.grad(expected, list(exact.parameters()), upstream)
+    for one, other in zip(mine, its, strict=True):
+        assert_close(one.double(), other, rtol=0, atol=1e-3 * other.abs().max().item())
+
+
+def test_steps_of_performer_in_float32_bear_large_queries_and_keys() -> None:
+    exact, k, steps = performer_with_large_scores(), 2, 40
+    ours = copy.deepcopy(exact).float()
+    x = random_states(k, steps, D, seed=2)
+    expected = torch.cat([explicit(exact, row[None], causal=True) for row in x])
+    past = ours.empty_cache(x[:1].float(), hypotheses=k, max_steps=steps)
+    history, order = BeamHistory.empty(1, k, steps, torch.device("cpu")), torch.arange(k)
+    for step in range(steps):
+        at = StepContext(torch.tensor([step]), reach=steps, history=history)
+        found = ours.step(x[order, step][None].float(), past, at)[0]
+        assert_close(found.double(), expected[order, step], rtol=0, atol=1e-3)
+        past.select(torch.tensor([[1, 0]]))
+        order = order.flip(0)
+        moved = past.allocate_like(1, max_steps=steps)
+        moved.copy_from(past, torch.tensor([0]), steps=step + 1)
+        past = moved
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_wide_heads_of_performer_are_finite_and_padding_changes_nothing(causal: bool) -> None:
+    ours = RandomFeatureAttention(D, 1, d_k=256, d_v=3, features=16)
+    drawn(ours, 1)
+    ours.float()
+    with torch.no_grad():
+        ours.w_k.weight.mul_(3)
+    x = 5 * random_states(2, 9, D, seed=1).float()
+    short = x[:, :6]
+    alone = ours(short, short, causal=causal)
+    padded = ours(x, x, allowed=real_mask([9, 6]), causal=causal)
+    assert padded.isfinite().all()
+    assert (alone != 0).any(dim=-1).all()
+    assert_close(padded[1, :6], alone[1], rtol=0, atol=1e-4)
 
 
 @given(features=st.integers(1, 20), d_k=st.integers(1, 8), seed=seeds)

@@ -13,11 +13,13 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 from torch.testing import assert_close
 
+import transduce
 from tests.drawing import seeds, transformer
 from tests.training.runs import config, setup
 from transduce.config.presets import preset_named
-from transduce.config.schema import TrainingConfig
+from transduce.config.schema import Config, TrainingConfig
 from transduce.errors import ConfigError
+from transduce.models.build import build_model
 from transduce.models.transformer.model import Transformer
 from transduce.models.transformer.settings import TransformerConfig
 from transduce.training.loop import fit
@@ -119,6 +121,28 @@ def test_muon_leaves_embeddings_norms_and_biases_to_adam() -> None:
     assert not by_muon & by_adam
     assert "embedding.weight" in by_adam
     assert "encoder.0.feed_forward.w_1.weight" in by_muon
+
+
+def test_muon_leaves_the_matrix_of_the_output_to_adam() -> None:
+    sizes = {"kind": "neural_gpu", "vocab_size": 23, "d_model": 8, "image_width": 2}
+    model = build_model(Config.from_tree({"model": sizes}).model)
+    gradients = Gradients(model)
+    names = make_optimiser(model, TrainingConfig(optimiser="muon"), gradients).tensors()
+    assert "exp_avg.output.weight" in names
+    assert "momentum.output.weight" not in names
+
+
+@pytest.mark.parametrize("kind", ["conv_s2s", "memory_network", "neural_gpu"])
+def test_a_kind_without_matrices_for_muon_is_refused_before_text_is_read(
+    kind: str, tmp_path: Path
+) -> None:
+    with pytest.raises(ConfigError, match=rf"muon .* of the kind {kind} has none .* use adam"):
+        transduce.train(
+            src="missing.de",
+            tgt="missing.en",
+            out=tmp_path / "run",
+            settings={"model": {"kind": kind}, "training": {"optimiser": "muon"}},
+        )
 
 
 def plain_schedule_free(

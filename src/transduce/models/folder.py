@@ -240,10 +240,11 @@ def _check(model: Seq2Seq, file: Any, files: ModelFiles) -> None:
     computed = [(n, b) for n, b in model.named_buffers() if n not in persistent]
     size = sum(buffer.numel() for _, buffer in computed)
     if size > MAX_COMPUTED_NUMBERS:
+        largest, _ = max(computed, key=lambda named: named[1].numel())
+        setting = "random_features" if largest.endswith(".directions") else "max_positions"
         raise InputError(
-            f"{files.folder / CONFIG} asks for {size:,} computed numbers in "
-            f"{', '.join(name for name, _ in computed)}, but the maximum is "
-            f"{MAX_COMPUTED_NUMBERS:,}; lower model.max_positions"
+            f"{files.folder / CONFIG} asks for {size:,} computed numbers, the most of them in "
+            f"{largest}, but the maximum is {MAX_COMPUTED_NUMBERS:,}; lower model.{setting}"
         )
     differences = list(islice(_differences(persistent, file), 4))
     if differences:

@@ -24,7 +24,9 @@ def prepare_for_inference(model: Seq2Seq, *, precision: Precision) -> Seq2Seq:
     if precision not in ("float32", "bf16"):
         raise InputError(f"precision={precision!r}: use float32 or bf16; int8 is CTranslate2's")
     fold_weight_norm(model)
-    model = model.eval().to(torch.bfloat16 if precision == "bf16" else torch.float32)
+    model = model.eval().to(torch.float32)
+    if precision == "bf16":
+        _cast_to_bfloat16(model)
     is_on_cpu = model.projection.device.type == "cpu"
     if is_on_cpu:
         reuse_freed_blocks()
@@ -32,6 +34,18 @@ def prepare_for_inference(model: Seq2Seq, *, precision: Precision) -> Seq2Seq:
     if precision == "float32" and is_on_cpu and model.abilities.packed_weights and can_pack():
         pack(model)
     return model
+
+
+def _cast_to_bfloat16(model: Seq2Seq) -> None:
+    """Cast a model in place, except for what its modules name in `float32_parameters`."""
+    kept = [
+        (parameter, parameter.data)
+        for module in model.modules()
+        for parameter in map(module.get_parameter, getattr(module, "float32_parameters", ()))
+    ]
+    model.to(torch.bfloat16)
+    for parameter, values in kept:
+        parameter.data = values
 
 
 @contextmanager

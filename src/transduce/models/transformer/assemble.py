@@ -5,6 +5,7 @@ from typing import Unpack
 
 from torch import nn
 
+from transduce.models.transformer.mixer_rules import mixer_of_layer
 from transduce.models.transformer.model import Mixer, Parts, Transformer
 from transduce.models.transformer.settings import TransformerConfig
 from transduce.nn.add_norm import PostNorm, PreNorm, make_norm
@@ -71,7 +72,7 @@ def _mixer(c: TransformerConfig, layer: int, *, causal: bool) -> Mixer:
     """Build what mixes positions in a layer, counted from 0."""
     names = c.decoder_mixers if causal else c.encoder_mixers
     sizes = {"d_k": c.d_k, "d_v": c.d_v}
-    match names[layer % len(names)]:
+    match mixer_of_layer(names, layer):
         case "window":
             return WindowAttention(c.d_model, c.h, **sizes, **_with_window(c, causal=causal))
         case "longformer":

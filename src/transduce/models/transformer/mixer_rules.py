@@ -16,9 +16,14 @@ BY_DISTANCE = ("relative", "t5", "alibi")
 """Positions that are added to the scores of pairs of positions."""
 
 
+def mixer_of_layer(names: Mixers, layer: int) -> str:
+    """Return the mixer of a layer, counted from 0: the names are repeated when they are used up."""
+    return names[layer % len(names)]
+
+
 def mixers_of_layers(names: Mixers, layers: int) -> Mixers:
-    """Return the mixer of each layer: the names, again from the first when they are used up."""
-    return tuple(names[layer % len(names)] for layer in range(layers))
+    """Return the mixer of each layer."""
+    return tuple(mixer_of_layer(names, layer) for layer in range(layers))
 
 
 def broken_mixer_rule(c: Any) -> str | None:

@@ -144,7 +144,7 @@ class TransformerConfig(ModelConfig):
     low_rank: Count = Field(
         default=256, description="sums of keys, and of values, that linformer attends to"
     )
-    random_features: Count = Field(
+    random_features: Annotated[int, Field(ge=1, le=65_536)] = Field(
         default=256, description="random features of each head of performer"
     )
     d_state: Count = Field(

@@ -28,6 +28,7 @@ from transduce.training.request import Request
 from transduce.training.run.fine_tuning import check_same_model, settings_from
 from transduce.training.run.folder import CACHE, RunFolder
 from transduce.training.step.machine import Machine, choose_machine
+from transduce.training.step.muon import check_has_matrices
 
 _UNTIMED = Conditions(on_gpu=False, speed_of=lambda _config, _tokens: 1.0)
 FEW_PAIRS = 20_000
@@ -121,6 +122,7 @@ def check_settings(request: Request) -> Config:
     config = Config.from_tree(merge(smallest, asked))
     if init is not None:
         check_same_model(config, init)
+    check_has_matrices(config)
     return config
 
 

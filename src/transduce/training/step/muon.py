@@ -15,8 +15,10 @@ from contextlib import AbstractContextManager, nullcontext
 import torch
 from torch import Tensor, nn
 
-from transduce.config.schema import TrainingConfig
+from transduce.config.schema import Config, TrainingConfig
+from transduce.errors import ConfigError
 from transduce.models.base import Seq2Seq
+from transduce.models.build import assemble
 from transduce.training.step.optimiser import Gradients, adam_of, moments, set_rate, step_unless
 
 MOMENTUM = 0.95
@@ -44,13 +46,30 @@ def orthogonalise(matrices: Tensor) -> Tensor:
     return (x.mT if is_tall else x).to(matrices.dtype)
 
 
+def check_has_matrices(config: Config) -> None:
+    """Raise if the settings ask for Muon, but the model has no matrices for it."""
+    if config.training.optimiser != "muon":
+        return
+    with torch.device("meta"):
+        model = assemble(config.model)
+    if not matrices_of(model):
+        raise ConfigError(
+            "training.optimiser=muon is for the matrices of linear layers, but a model of the kind "
+            f"{config.model.kind} has none between embeddings and output; use adam"
+        )
+
+
+def matrices_of(model: Seq2Seq) -> set[nn.Parameter]:
+    """Return the matrices of linear layers; that of the output is none of them, as in the paper."""
+    weights = {module.weight for module in model.modules() if isinstance(module, nn.Linear)}
+    return {weight for weight in weights if weight is not model.projection}
+
+
 class Muon:
-    """Muon for the matrices of linear layers; Adam for embeddings, norms, biases and the rest."""
+    """Muon for `matrices_of` the model; Adam for embeddings, output, norms, biases and the rest."""
 
     def __init__(self, model: Seq2Seq, config: TrainingConfig, gradients: Gradients) -> None:
-        chosen = {
-            module.weight: None for module in model.modules() if isinstance(module, nn.Linear)
-        }
+        chosen = matrices_of(model)
         self._model, self._gradients = model, gradients
         self._names = {p: name for name, p in model.named_parameters() if p in chosen}
         self._momentum = {p: torch.zeros_like(p) for p in self._names}

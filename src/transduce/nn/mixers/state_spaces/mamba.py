@@ -37,6 +37,9 @@ class MambaState(StateGroup):
 class SelectiveScan(nn.Module):
     """The convolution and the state space of one direction, from channels to channels."""
 
+    float32_parameters = ("log_a",)
+    """Its rounding to bfloat16 would grow with each position."""
+
     def __init__(self, channels: int, d_state: int, rank: int) -> None:
         super().__init__()
         self.d_state, self.rank = d_state, rank
@@ -63,7 +66,8 @@ class SelectiveScan(nn.Module):
     def forward(self, x: Tensor, real: Tensor | None = None) -> Tensor:
         """Read [B, T, channels] from the first position to the last.
 
-        Positions that are not `real`, [B, T, 1], leave the state as it is.
+        Positions that are not `real`, [B, T, 1], add nothing to the state, but it decays there:
+        they may only come before all that are real, or after them.
         """
         x = x if real is None else x * real
         padded = F.pad(x, (0, 0, KERNEL - 1, 0))

@@ -20,6 +20,9 @@ from transduce.nn.step_state import HypothesisState, StepContext
 class DiagonalStateSpace(nn.Module):
     """One direction of S4D: d_state / 2 complex numbers a channel, each with its conjugate."""
 
+    float32_parameters = ("log_step", "log_decay", "frequency")
+    """Their rounding to bfloat16 would grow with each position."""
+
     def __init__(self, channels: int, d_state: int) -> None:
         assert d_state % 2 == 0, f"conjugates come in pairs, but d_state={d_state} is odd"
         super().__init__()
