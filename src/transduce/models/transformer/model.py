@@ -37,7 +37,7 @@ from transduce.nn.mixers.positions import (
     NoPositions,
     Positions,
 )
-from transduce.nn.mixers.random_features import RandomFeatureAttention
+from transduce.nn.mixers.random_features import FeatureSums, RandomFeatureAttention
 from transduce.nn.mixers.state_spaces.mamba import Mamba, MambaState
 from transduce.nn.mixers.state_spaces.s4 import S4
 from transduce.nn.mixture import MixtureOfExperts, Routing
@@ -184,8 +184,10 @@ class DecoderLayer(MixingLayer):
         match self.mixer, past:
             case MultiHeadAttention() as attention, KeyValueCache() as cache:
                 return attention.step(x, cache, at)
-            case (RandomFeatureAttention() | S4()) as mixer, HypothesisState() as state:
-                return mixer.step(x, state, at)
+            case RandomFeatureAttention() as performer, FeatureSums() as sums:
+                return performer.step(x, sums, at)
+            case S4() as s4, HypothesisState() as state:
+                return s4.step(x, state, at)
             case Mamba() as mamba, MambaState() as both:
                 return mamba.step(x, both, at)
         raise AssertionError(f"{type(past)} is not of {type(self.mixer)}")
@@ -199,7 +201,7 @@ def _routed(
     return feed_forward
 
 
-Past = KeyValueCache | HypothesisState | MambaState
+Past = KeyValueCache | FeatureSums | HypothesisState | MambaState
 """What a mixer keeps of earlier positions."""
 
 

@@ -133,7 +133,7 @@ class RandomFeatureAttention(HeadProjections):
             of_q = self._exponents(q, repeat_heads(self.directions, self.h))
             of_k, summed = self._exponents(k, self.directions), _with_ones(v)
             _add(past, of_k.transpose(1, 2), summed.transpose(1, 2), at)
-            by_group = of_q.unflatten(1, (self.kv_heads, -1))  # [B, kv_heads, group, k, features]
+            by_group = of_q.view(of_q.size(0), self.kv_heads, -1, *of_q.shape[2:])
             shifted = by_group + past.peaks.tensor.transpose(1, 2)[:, :, None]
             features = (shifted - shifted.amax(dim=-1, keepdim=True)).exp()
             sums = torch.einsum("bngkm,bknmd->bngkd", features, past.sums.tensor)
@@ -182,21 +182,36 @@ def _sums(of_q: Tensor, of_k: Tensor, summed: Tensor) -> Tensor:
 
 
 def _causal_sums(of_q: Tensor, of_k: Tensor, summed: Tensor) -> Tensor:
-    """Return for each position what `_sums` does over the positions up to it.
-
-    A peak must not be that of a later key. So within a chunk, the second half of each block of
-    2, 4, 8 … positions reads all keys of the first half, and the results are added.
-    """
+    """Return for each position what `_sums` does over the positions up to it, chunk by chunk."""
     length = of_q.size(2)
     chunk = min(CHUNK, 1 << (length - 1).bit_length())
     q, k, v = (
-        F.pad(x, (0, 0, 0, -length % chunk)).unflatten(2, (-1, chunk)) for x in (of_q, of_k, summed)
+        F.pad(x, (0, 0, 0, -length % chunk)).reshape(*x.shape[:2], -1, chunk, x.size(3))
+        for x in (of_q, of_k, summed)
     )  # each [B, h, chunks, chunk, width]
+    scale, sums = _within_chunks(q, k, v)
+    if q.size(2) > 1:
+        peaks, before = _before_chunks(k, v)
+        features, found = _query_features(q[:, :, 1:], peaks)
+        _, later = _added(scale[:, :, 1:], sums[:, :, 1:], found, features @ before)
+        sums = torch.cat([sums[:, :, :1], later], dim=2)
+    return sums.flatten(2, 3)[:, :, :length]
+
+
+def _within_chunks(q: Tensor, k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:
+    """Return the sums over the positions of a chunk up to each, divided by exp of their scales.
+
+    A peak must not be that of a later key. So the second half of each block of 2, 4, 8 … positions
+    reads all keys of the first half, and the results are added.
+    """
     scale = (q + k).detach().amax(dim=-1, keepdim=True)
     sums = (q + k - scale).exp().sum(dim=-1, keepdim=True) * v  # of each position with itself
     half = 1
-    while half < chunk:
-        blocks = (x.unflatten(3, (-1, 2, half)).unbind(4) for x in (q, k, v, scale, sums))
+    while half < q.size(3):
+        blocks = (
+            x.reshape(*x.shape[:3], -1, 2, half, x.size(4)).unbind(4)
+            for x in (q, k, v, scale, sums)
+        )
         (_, later), (earlier, _), (values, _), (scale_1, scale_2), (sums_1, sums_2) = blocks
         peaks = _peaks(earlier)
         features, found = _query_features(later, peaks)
@@ -205,12 +220,7 @@ def _causal_sums(of_q: Tensor, of_k: Tensor, summed: Tensor) -> Tensor:
         scale = torch.stack([scale_1, scale_2], dim=4).flatten(3, 5)
         sums = torch.stack([sums_1, sums_2], dim=4).flatten(3, 5)
         half *= 2
-    if q.size(2) > 1:
-        peaks, before = _before_chunks(k, v)
-        features, found = _query_features(q[:, :, 1:], peaks)
-        _, later = _added(scale[:, :, 1:], sums[:, :, 1:], found, features @ before)
-        sums = torch.cat([sums[:, :, :1], later], dim=2)
-    return sums.flatten(2, 3)[:, :, :length]
+    return scale, sums
 
 
 def _before_chunks(k: Tensor, v: Tensor) -> tuple[Tensor, Tensor]:

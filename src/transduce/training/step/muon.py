@@ -61,8 +61,9 @@ def check_has_matrices(config: Config) -> None:
 
 def matrices_of(model: Seq2Seq) -> set[nn.Parameter]:
     """Return the matrices of linear layers; that of the output is none of them, as in the paper."""
-    weights = {module.weight for module in model.modules() if isinstance(module, nn.Linear)}
-    return {weight for weight in weights if weight is not model.projection}
+    linear = [module for module in model.modules() if isinstance(module, nn.Linear)]
+    output = model.projection
+    return {m.get_parameter("weight") for m in linear if m.weight is not output}
 
 
 class Muon:
