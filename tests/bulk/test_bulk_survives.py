@@ -300,6 +300,16 @@ def test_a_folder_with_other_files_is_left_alone(model: Path, text: Path, comman
     assert [path.name for path in text.parent.iterdir()] == ["a.en"]
 
 
+def test_a_manifest_of_someone_else_is_left_alone(
+    model: Path, text: Path, command: Command
+) -> None:
+    mine = text.with_name(MANIFEST)
+    mine.write_text('{"mine": 1}')
+    told = command("translate", model, text, "--out", text.parent).mistake()
+    assert told.startswith(f"{mine} is damaged (it is no manifest of parts): ")
+    assert mine.read_text() == '{"mine": 1}'
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [
