@@ -222,7 +222,9 @@ def test_a_broken_manifest_is_one_line(
     manifest.write_bytes(damage(manifest.read_bytes()))
     told = command("translate", model, text, *SHARDS, "--out", folder).mistake()
     assert told.startswith(f"{manifest} is damaged (")
-    assert told.endswith(f"): to start over, remove {folder} or choose another --out")
+    assert told.endswith(
+        "): to start over, remove it and the parts beside it, or choose another --out"
+    )
 
 
 def test_a_changed_part_is_one_line(model: Path, text: Path, command: Command) -> None:

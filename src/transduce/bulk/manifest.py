@@ -178,7 +178,7 @@ class Manifest:
 
     @property
     def _remedy(self) -> str:
-        return f"to start over, remove {self._folder} or choose another --out"
+        return "to start over, remove it and the parts beside it, or choose another --out"
 
     def _damaged(self, reason: str) -> DamagedFileError:
         return DamagedFileError(self._path, reason, self._remedy)
