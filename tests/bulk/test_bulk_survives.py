@@ -222,7 +222,9 @@ def test_a_broken_manifest_is_one_line(
     manifest.write_bytes(damage(manifest.read_bytes()))
     told = command("translate", model, text, *SHARDS, "--out", folder).mistake()
     assert told.startswith(f"{manifest} is damaged (")
-    assert told.endswith(f"): to start over, remove {folder} or choose another --out")
+    assert told.endswith(
+        "): to start over, remove it and the parts beside it, or choose another --out"
+    )
 
 
 def test_a_changed_part_is_one_line(model: Path, text: Path, command: Command) -> None:
@@ -298,6 +300,16 @@ def test_a_folder_with_other_files_is_left_alone(model: Path, text: Path, comman
         f"{text.parent} has other files (a.en): choose a new or an empty folder for --out"
     )
     assert [path.name for path in text.parent.iterdir()] == ["a.en"]
+
+
+def test_a_manifest_of_someone_else_is_left_alone(
+    model: Path, text: Path, command: Command
+) -> None:
+    mine = text.with_name(MANIFEST)
+    mine.write_text('{"mine": 1}')
+    told = command("translate", model, text, "--out", text.parent).mistake()
+    assert told.startswith(f"{mine} is damaged (it is no manifest of parts): ")
+    assert mine.read_text() == '{"mine": 1}'
 
 
 @pytest.mark.parametrize(

@@ -30,6 +30,7 @@ from transduce.files.regular import MIB, parse_json
 from transduce.files.resumable import Change, differences
 
 MANIFEST = "manifest.jsonl"
+FIRST_BYTES = b'{"made_from": '
 PART_FILE = re.compile(r"part-\d{8,}\.(txt|jsonl)(\.[0-9a-f]{16}\.making)?")
 
 
@@ -132,6 +133,8 @@ class Manifest:
         end = 0
         while line := self._stream.readline(MIB):
             if not line.endswith(b"\n") and len(line) < MIB:
+                if end == 0 and not FIRST_BYTES.startswith(line[: len(FIRST_BYTES)]):
+                    raise self._damaged("it is no manifest of parts")  # a file of someone else
                 break
             self._add(line, is_first=end == 0)
             end += len(line)
@@ -175,7 +178,7 @@ class Manifest:
 
     @property
     def _remedy(self) -> str:
-        return f"to start over, remove {self._folder} or choose another --out"
+        return "to start over, remove it and the parts beside it, or choose another --out"
 
     def _damaged(self, reason: str) -> DamagedFileError:
         return DamagedFileError(self._path, reason, self._remedy)
