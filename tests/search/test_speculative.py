@@ -118,7 +118,7 @@ def test_the_output_is_greedy_searchs_whatever_is_drafted(
         model.embedding.weight[EOS_ID] *= data.draw(st.sampled_from([0.0, 1.0, 2.0]))
     limit, tokens = data.draw(st.integers(1, LONGEST)), data.draw(st.integers(0, 6))
     any_text = st.lists(st.integers(0, VOCAB_SIZE - 1), max_size=LONGEST)
-    drafters = [
+    drafters: list[Drafter] = [
         ModelDrafter(draft),
         ModelDrafter(model),
         NgramDrafter(reads_source=data.draw(st.booleans())),
