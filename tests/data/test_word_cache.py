@@ -7,6 +7,7 @@ import pytest
 from tokenizers import Regex, pre_tokenizers
 
 from transduce.data.encoding import word_cache
+from transduce.data.encoding.side import Side
 from transduce.data.encoding.word_cache import WordCache
 from transduce.grammar import generate
 from transduce.text.vocabulary import Kind, Vocabulary
@@ -28,7 +29,7 @@ ODD = [
 ]
 
 
-def _ids(side: word_cache.Side) -> list[list[int]]:
+def _ids(side: Side) -> list[list[int]]:
     return [part.tolist() for part in np.split(side.ids, np.cumsum(side.lengths)[:-1])]
 
 
