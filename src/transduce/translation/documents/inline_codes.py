@@ -17,7 +17,7 @@ from transduce.text.markup.marked import Line, MarkedText, text_of
 from transduce.text.markup.segments import marked_text
 from transduce.text.markup.structure import Item, Role
 from transduce.translation.documents.segments import (
-    Placed,
+    PlacedText,
     Range,
     Segment,
     SegmentPart,
@@ -36,7 +36,7 @@ def lines_to_translate(segments: Sequence[Segment]) -> list[Line]:
 
 def place_translations(
     segments: Sequence[Segment], translations: Sequence[str]
-) -> list[Placed | None]:
+) -> list[PlacedText | None]:
     """Place the translations of `lines_to_translate` in their segments; None: it is the same."""
     rest = iter(translations)
     return [
@@ -188,7 +188,7 @@ def _codes_of_translation(translation: str) -> _Code:
     return whole
 
 
-def _placed(segment: Segment, translation: str) -> Placed | None:
+def _placed(segment: Segment, translation: str) -> PlacedText | None:
     line = _line(segment)
     if without_marks(line, translation).split() == text_of(line).split():
         return None
@@ -197,7 +197,7 @@ def _placed(segment: Segment, translation: str) -> Placed | None:
     texts = [""] * len(segment.parts)
     for place, text in placing.filled():
         texts[place] = text
-    return Placed(tuple(texts), tuple(placing.moves))
+    return PlacedText(tuple(texts), tuple(placing.moves))
 
 
 class _Placing:
