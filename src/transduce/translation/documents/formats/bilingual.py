@@ -65,14 +65,14 @@ class BilingualFile:
 
     def written(self, placed: Sequence[Placed | None]) -> bytes:
         """Return the file with the missing targets."""
-        rest, text, edits = iter(placed), self.content.text, []
+        rest, edits = iter(placed), []
         for unit in self.units:
             own = unit.found.edits([next(rest) for _ in unit.found.segments])
-            target = edited(text, own, start=unit.source.inner, end=unit.source.end)
+            target = edited(self.content, own, start=unit.source.inner, end=unit.source.end)
             place = unit.place
             before, _, after = place.new.partition("{}")
             edits.append(Edit(place.start, place.end, f"{before}{target}{after}"))
-        return self.content.encoded(edited(text, edits))
+        return self.content.encoded(edited(self.content, edits))
 
 
 def parse_xliff(content: bytes, name: str) -> BilingualFile:

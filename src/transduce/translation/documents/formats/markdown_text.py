@@ -21,7 +21,7 @@ from transduce.translation.documents.limits import (
     MAX_MARKDOWN_BYTES,
     check_size,
 )
-from transduce.translation.documents.segments import Path, Range
+from transduce.translation.documents.segments import Path, Range, check_length
 
 FRONT_MATTER = re.compile(
     r"(---|\+\+\+)[ \t]*\r?\n.*?^\1[ \t]*(?:\r?\n|$)", re.DOTALL | re.MULTILINE
@@ -37,10 +37,12 @@ _INLINE = re.compile(
     |(?P<target>\](?:\((?:[^()\\]|\\.|\([^()]*+\)){0,2000}+\)|\[[^\[\]]{0,1000}+\]))
     |(?P<open>!?\[|(?<![\w*])\*++(?=\S)|(?<!\w)_++(?=\S)|~~(?=\w))
     |(?P<close>\]|\*++|_++(?!\w)|~~)
-    |(?P<hard>(?:\\|[ ]{2,})\n)
+    |(?P<hard>(?:\\|[ ]{2,}+)\n)
+    |(?P<plain>`++|_++|[ ]{2,}+)
     """,
     re.VERBOSE | re.DOTALL,
 )
+"""Runs that are no code are passed over as a whole (`plain`): a search in them costs squared time."""
 _ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
 _SPECIAL = re.compile(r"[\\`*\[\]<]|(?<!\w)_|_(?!\w)|&(?=#?\w+;)")
 _SPECIAL_AT_START = re.compile(r"[#>+=~-]")
@@ -66,7 +68,8 @@ def parse_markdown(content: bytes, name: str) -> EditableText:
         elif token.type == "inline" and token.content:
             block = _block(text, token.content, max(cursor, first), last)
             if block is not None:  # else it stays as it is
-                cursor = block.places[-1] + 1
+                check_length(len(block.text), name)
+                cursor = block.end
                 _InlineText(found, block, labels).add()
     return found
 
@@ -79,6 +82,11 @@ class _Block:
     starts: list[int]  # of each line, in this text
     places: list[int]  # of each line, in the file
     is_cell: bool  # of a table, where | is written \|
+
+    @property
+    def end(self) -> int:
+        """Where the last line ends in the file."""
+        return self.places[-1] + len(self.text) - self.starts[-1]
 
     def place(self, at: int) -> int:
         """Return where a character of this text is in the file."""
@@ -134,7 +142,7 @@ class _InlineText:
         from_, at = 0, 0  # where the text that is being read begins; where codes are looked for
         while match := _INLINE.search(text, at):
             at = match.end()
-            if match["escaped"]:
+            if match["escaped"] or match["plain"]:
                 continue
             self._add_text(from_, match.start())
             at = from_ = self._add_code(match)
