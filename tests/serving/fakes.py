@@ -39,7 +39,9 @@ class Shouting:
 
 def _shouted(line: Line, options: Options) -> Translation:
     shouted = tagged(line, str.upper)
-    ranked = tuple(Alternative(shouted + "!" * rank, -float(rank)) for rank in range(options.n_best))
+    ranked = tuple(
+        Alternative(shouted + "!" * rank, -float(rank)) for rank in range(options.n_best)
+    )
     return Translation(str(line), ranked[0].text, ranked[0].score, ranked)
 
 

@@ -65,7 +65,9 @@ class FileThread:
         if len(self._late) < MAX_LATE and thread is self._thread:
             self._late.append(work)
             self._thread = TextThread("files")
-        raise Refused(413, f"the file was not read within {self._deadline_s:g} s: send a smaller one")
+        raise Refused(
+            413, f"the file was not read within {self._deadline_s:g} s: send a smaller one"
+        )
 
     def close(self) -> None:
         """End the thread after what it is doing."""

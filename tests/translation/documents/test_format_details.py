@@ -31,3 +31,59 @@ def test_edits_that_overlap_are_refused() -> None:
     assert edited(text, [Edit(1, 2, "x"), Edit(2, 2, "y"), Edit(2, 3, "z")]) == "axyzd"
     with pytest.raises(InputError, match=r"a\.txt character 2"):
         edited(text, [Edit(0, 2, "x"), Edit(1, 3, "y")])
+
+
+@pytest.mark.parametrize(
+    ("name", "source", "translation", "result"),
+    [
+        ("a.html", "<p>Use <code>foo</code> or <code>bar</code> now</p>", "Jetzt bar oder foo", "<p>Jetzt <code>bar</code> oder <code>foo</code></p>"),
+        ("a.html", "<p>Die Variable <code>a</code> ist da</p>", "A variable a is here", "<p>A variable <code>a</code> is here</p>"),
+        ("a.html", "<p>Use <code>foo</code> now</p>", "foo jetzt", "<p><code>foo</code> jetzt</p>"),
+        ("a.md", "Use `foo` or `bar` now", "Jetzt bar oder foo", "Jetzt `bar` oder `foo`"),
+    ],
+)  # fmt: skip
+def test_inline_code_is_found_where_the_translation_has_it(
+    name: str, source: str, translation: str, result: str
+) -> None:
+    assert translated(source.encode(), name, lambda _: translation).decode() == result
+
+
+def test_entities_that_only_a_dtd_defines_stay() -> None:
+    unit = "<trans-unit><source>Hi &foo; there&nbsp;now</source>{}</trans-unit>"
+    file = f'<!DOCTYPE xliff SYSTEM "x.dtd"><xliff>{unit}</xliff>'
+    assert upper(file.format(""), "a.xlf") == (file.format("<target>HI &foo; THERE NOW</target>"))
+    assert upper("<p>Hi &foo; &ampx; there</p>", "a.xhtml") == "<p>HI &foo; &ampx; THERE</p>"
+
+
+def test_cues_without_blank_lines_between_them() -> None:
+    cues = "1\r\n00:01 --> 00:02\r\nHello\r\n2\r\n00:03 --> 00:04\r\n00:05 --> 00:06\r\nagain\r\n"
+    assert upper(cues, "a.srt") == cues.replace("Hello", "HELLO").replace("again", "AGAIN")
+
+
+@pytest.mark.parametrize(
+    ("source", "result"),
+    [
+        ('<a href="/x?translate=no">a</a>', '<a href="/x?translate=no">A</a>'),
+        ("<p translate=NO>a</p><p class='b notranslate'>a</p>a", "<p translate=NO>a</p><p class='b notranslate'>a</p>A"),
+        ("<p class=notranslate>a<p>a", "<p class=notranslate>a<p>A"),
+        ("<ul><li translate=no>a<li>a</ul>", "<ul><li translate=no>a<li>A</ul>"),
+        ("<!-- a --!>a<br><!-->a", "<!-- a --!>A<br><!-->A"),
+        ("<p title='>'>a", "<p title='>'>A"),
+    ],
+)  # fmt: skip
+def test_tags_are_read_as_browsers_read_them(source: str, result: str) -> None:
+    assert upper(source, "a.html") == result
+
+
+def test_xhtml_is_read_as_xml() -> None:
+    page = "<title/><script src='x'/><p>{}</p><![CDATA[ > b ]]>"
+    assert upper(page.format("a"), "a.xhtml") == page.format("A")
+    with pytest.raises(InputError, match=r"a\.xhtml line 2: a tag that is not well-formed"):
+        upper("<p>\n<a href=x>b</a></p>", "a.xhtml")
+
+
+def test_a_target_keeps_its_attributes() -> None:
+    unit = '<xliff><trans-unit><source>a</source><target note="{}"'
+    assert upper(unit + "/></trans-unit></xliff>", "a.xlf") == (
+        unit + ">A</target></trans-unit></xliff>"
+    )

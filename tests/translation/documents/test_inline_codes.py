@@ -134,9 +134,17 @@ def test_any_translation_and_alignment_keep_codes_and_text(seed: int, name: str)
     lines = lines_to_translate(parsed.segments)
     found = [nonsense(line, draw) for line in lines]
     after = read(parsed.written(place_translations(parsed.segments, found)), member)
-    tree = ElementTree.fromstring(f"<all>{after}</all>" if name == "a.html" else after[after.find("?>") + 2 :] if "?>" in after else after)
+    tree = ElementTree.fromstring(
+        f"<all>{after}</all>"
+        if name == "a.html"
+        else after[after.find("?>") + 2 :]
+        if "?>" in after
+        else after
+    )
     expected = iter([letters(without_marks(*pair)) for pair in zip(lines, found, strict=True)])
-    texts = [next(expected) if one.needs_translation else letters(one.text) for one in parsed.segments]
+    texts = [
+        next(expected) if one.needs_translation else letters(one.text) for one in parsed.segments
+    ]
     written = letters("".join(tree.itertext()))
     if "pict" in after:  # a text box may have moved
         assert sorted(written) == sorted("".join(texts))

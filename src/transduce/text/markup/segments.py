@@ -17,7 +17,9 @@ _LEADING = re.compile(rf"{_SPACE}*+")
 _TRAILING = re.compile(rf"{_SPACE}\Z")
 
 
-def segment_parts(items: Sequence[Item], reader: TextReader) -> Iterator[tuple[str, MarkedText | None]]:
+def segment_parts(
+    items: Sequence[Item], reader: TextReader
+) -> Iterator[tuple[str, MarkedText | None]]:
     """Yield texts, each with all that stands before it; None: there is no text after it."""
     start = 0
     for end in range(len(items) + 1):

@@ -255,11 +255,22 @@ class _Placing:
         parts = self._segment.parts
         return _is_space(parts[place]) and not (place and parts[place - 1].text[-1:].isspace())
 
+    def _has_words(self, place: int | None, text: str) -> bool:
+        """Whether there are words in a text, or in the part that is kept instead of one."""
+        part = None if place is None else self._segment.parts[place]
+        return bool((part.text if part and part.is_kept else text).strip())
+
     def _wrapped(self, found: list[tuple[int, str]]) -> list[tuple[int, str]]:
-        """Break the text into lines; there are no others in it, and no space at its ends."""
+        """Break the text into lines; there are no others in it.
+
+        There is no space at its ends either, unless words that are kept stand there.
+        """
         texts = [re.sub(r"\s+", " ", text) for _, text in found]
         whole = "".join(texts)
-        start, end = len(whole) - len(whole.lstrip()), len(whole.rstrip())
+        words = [place for place, text in self._written if self._has_words(place, text)]
+        is_kept = [place is not None and self._segment.parts[place].is_kept for place in words]
+        start = 0 if is_kept[:1] == [True] else len(whole) - len(whole.lstrip())
+        end = len(whole) if is_kept[-1:] == [True] else len(whole.rstrip())
         whole = whole[:start] + wrap(whole[start:end], self._segment.lines) + whole[end:]
         pieces, at = [], 0
         for (place, _), text in zip(found, texts, strict=True):

@@ -11,7 +11,7 @@ from transduce.translation.documents.archives import Archive
 from transduce.translation.documents.collector import MarkupRules, SegmentCollector
 from transduce.translation.documents.edits import EditableText
 from transduce.translation.documents.encodings import decode
-from transduce.translation.documents.formats.html_text import parse_html
+from transduce.translation.documents.formats.html_text import parse_xhtml
 from transduce.translation.documents.limits import MAX_ARCHIVE_TEXT_BYTES, check_size
 from transduce.translation.documents.segments import Placed, Segment, SegmentCount
 from transduce.translation.documents.xml_scanner import Attributes, scan_xml
@@ -160,10 +160,6 @@ def parse_epub(content: bytes, name: str) -> ArchiveFile:
     return _parsed(archive, list(dict.fromkeys(found)))
 
 
-def _parse_xhtml(content: bytes, name: str) -> EditableText:
-    return parse_html(content, name, is_xml=True)
-
-
 def _xml_parser(rules: MarkupRules) -> Parse:
     def parse(content: bytes, name: str) -> EditableText:
         found = EditableText(decode(content, name, is_markup=True))
@@ -176,7 +172,7 @@ def _xml_parser(rules: MarkupRules) -> Parse:
 
 
 BOOK_PARTS: dict[str, Parse] = {
-    "application/xhtml+xml": _parse_xhtml,
+    "application/xhtml+xml": parse_xhtml,
     "application/x-dtbncx+xml": _xml_parser(NCX_RULES),
 }
 
