@@ -2,10 +2,12 @@
 
 import pytest
 
-from tests.translation.documents.samples import archive, docx, members, translated
+from tests.translation.documents.samples import docx, members, translated
 from transduce.errors import InputError
+from transduce.translation.documents import encodings
 from transduce.translation.documents.edits import Edit, edited
 from transduce.translation.documents.encodings import DecodedText
+from transduce.translation.documents.formats import office
 from transduce.translation.documents.inline_codes import wrap
 
 
@@ -36,12 +38,22 @@ def test_edits_that_overlap_are_refused() -> None:
 @pytest.mark.parametrize(
     ("name", "source", "translation", "result"),
     [
-        ("a.html", "<p>Use <code>foo</code> or <code>bar</code> now</p>", "Jetzt bar oder foo", "<p>Jetzt <code>bar</code> oder <code>foo</code></p>"),
-        ("a.html", "<p>Die Variable <code>a</code> ist da</p>", "A variable a is here", "<p>A variable <code>a</code> is here</p>"),
-        ("a.html", "<p>Use <code>foo</code> now</p>", "foo jetzt", "<p><code>foo</code> jetzt</p>"),
+        (
+            "a.html",
+            "Use <tt>foo</tt> or <tt>bar</tt> now",
+            "Erst bar, nun foo",
+            "Erst <tt>bar</tt>, nun <tt>foo</tt>",
+        ),
+        (
+            "a.html",
+            "Die Variable <tt>a</tt> ist da",
+            "A variable a is here",
+            "A variable <tt>a</tt> is here",
+        ),
+        ("a.html", "Use <tt>foo</tt> now", "foo jetzt", "<tt>foo</tt> jetzt"),
         ("a.md", "Use `foo` or `bar` now", "Jetzt bar oder foo", "Jetzt `bar` oder `foo`"),
     ],
-)  # fmt: skip
+)
 def test_inline_code_is_found_where_the_translation_has_it(
     name: str, source: str, translation: str, result: str
 ) -> None:
@@ -64,13 +76,14 @@ def test_cues_without_blank_lines_between_them() -> None:
     ("source", "result"),
     [
         ('<a href="/x?translate=no">a</a>', '<a href="/x?translate=no">A</a>'),
-        ("<p translate=NO>a</p><p class='b notranslate'>a</p>a", "<p translate=NO>a</p><p class='b notranslate'>a</p>A"),
+        ("<p translate=NO>a</p>a", "<p translate=NO>a</p>A"),
+        ("<p class='b notranslate'>a</p>a", "<p class='b notranslate'>a</p>A"),
         ("<p class=notranslate>a<p>a", "<p class=notranslate>a<p>A"),
         ("<ul><li translate=no>a<li>a</ul>", "<ul><li translate=no>a<li>A</ul>"),
         ("<!-- a --!>a<br><!-->a", "<!-- a --!>A<br><!-->A"),
         ("<p title='>'>a", "<p title='>'>A"),
     ],
-)  # fmt: skip
+)
 def test_tags_are_read_as_browsers_read_them(source: str, result: str) -> None:
     assert upper(source, "a.html") == result
 
@@ -87,3 +100,39 @@ def test_a_target_keeps_its_attributes() -> None:
     assert upper(unit + "/></trans-unit></xliff>", "a.xlf") == (
         unit + ">A</target></trans-unit></xliff>"
     )
+
+
+def test_references_of_markdown_are_read_as_characters() -> None:
+    found = upper("a&nbsp;b &mdash; c &#233; \\&amp; &amp;lt; &foo;\n", "a.md")
+    assert found == "A B — C É \\&AMP; \\&LT; \\&FOO;\n"
+
+
+def test_words_are_not_glued() -> None:
+    assert upper("one<br>two<br/>three", "a.md") == "ONE<br>TWO<br/>THREE"
+    body = "<w:p><w:r><w:t>A well</w:t><w:noBreakHyphen/><w:t>known dog</w:t></w:r></w:p>"
+    after = members(translated(docx(body), "a.docx", lambda text: f"{text}!"))
+    assert b"<w:r><w:t>A well-known dog!</w:t><w:t></w:t></w:r>" in after["word/document.xml"]
+    assert members(translated(docx(body), "a.docx", str)) == members(docx(body))
+
+
+def test_latin_1_of_html_is_that_of_browsers() -> None:
+    page = b"<meta charset=%b>it\x92s \xe9"
+    for declared in (b"iso-8859-1", b"us-ascii"):
+        after = translated(page % declared, "a.html", str.upper)
+        assert after == b"<meta charset=%b>IT\x92S \xc9" % declared
+    assert (
+        translated(b"<meta charset=latin1>a\x81b", "a.html", str) == b"<meta charset=latin1>a\x81b"
+    )
+
+
+def test_text_is_limited_as_it_is_in_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    wide = docx(f"<w:p><w:r><w:t>\U0001f600{'a' * 4_000}</w:t></w:r></w:p>")
+    monkeypatch.setattr(encodings, "MAX_DECODED_BYTES", 10_000)
+    with pytest.raises(
+        InputError, match=r"a\.docx: word/document\.xml in memory has .* at most 10,000"
+    ):
+        translated(wide, "a.docx", str)
+    monkeypatch.undo()
+    monkeypatch.setattr(office, "MAX_DECODED_BYTES", 10_000)
+    with pytest.raises(InputError, match=r"a\.docx: its text in memory has .* at most 10,000"):
+        translated(wide, "a.docx", str)

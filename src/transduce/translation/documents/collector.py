@@ -33,6 +33,7 @@ class MarkupRules:
     skipped: Names = NONE  # their content stays as it is, and is no part of a segment
     kept: Names = NONE  # their content stays as it is, but is part of the sentence; so do entities
     spaces: Names = NONE  # each stands for a space
+    hyphens: Names = NONE  # each stands for a hyphen within a word; they are transparent
     fields: Names = NONE  # numbers in them are computed by the program that shows the file
     field_mark: str = ""  # an element that begins or ends a field, as its type says
     interrupts: bool = False  # a block inside a block is a text of its own
@@ -100,13 +101,8 @@ class SegmentCollector:
         if self._untranslated:
             self._untranslated += 1
             return
-        is_block = name in rules.blocks
-        if name in rules.skipped or (is_block and _is_not_translated(attributes)):
-            self._untranslated, self._is_kept = 1, False
-        elif name in rules.kept or name.startswith("&") or _is_not_translated(attributes):
-            self._untranslated, self._is_kept = 1, True
-            self._codes += 1
-        if is_block:
+        self._note_untranslated(name, attributes)
+        if name in rules.blocks:
             self._begin_block(at)
         elif name in rules.breaks:
             self._spoil_run()
@@ -114,6 +110,8 @@ class SegmentCollector:
         elif name in rules.spaces:
             self._note_start(name, at)
             self._add(FoundPart([" "], is_kept=True, is_code=self._is_in_code, path=self._path))
+        elif name in rules.hyphens:
+            self._add_hyphen(at)
         elif name == rules.format_of_run and self._format_from is None:
             self._format_from = at
         else:
@@ -209,6 +207,13 @@ class SegmentCollector:
             self.flush(0)  # which counts them, so that the next is refused
         self._open[-1].parts.append(part)
 
+    def _add_hyphen(self, at: int) -> None:
+        """Add a hyphen to the text before it, if that has the same format and no code between."""
+        parts = self._open[-1].parts
+        if parts and parts[-1].key == (self._codes, self._format) and not parts[-1].is_kept:
+            parts[-1].pieces.append("-")
+            self._ended.append(lambda end: parts[-1].ranges.append((at, end)))
+
     def _end_event(self, at: int) -> None:
         """Take note of where the last event ends, which may be text."""
         self._tell_ended(at)
@@ -227,6 +232,15 @@ class SegmentCollector:
         self._ended.clear()
 
     # Elements
+
+    def _note_untranslated(self, name: str, attributes: Attributes) -> None:
+        """Take note of an element that stays as it is, if this is one."""
+        rules, stays = self._rules, _is_not_translated(attributes)
+        if name in rules.skipped or (stays and name in rules.blocks):
+            self._untranslated, self._is_kept = 1, False
+        elif stays or name in rules.kept or name.startswith("&"):
+            self._untranslated, self._is_kept = 1, True
+            self._codes += 1
 
     def _begin_block(self, at: int) -> None:
         if self._rules.interrupts:

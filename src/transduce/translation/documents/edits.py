@@ -101,8 +101,8 @@ class _Edits:
                 break
             if edit.start < done:
                 raise InputError(
-                    f"{self._name} character {edit.start + 1:,}: two texts are found in one place, so that "
-                    "neither can be written: this is a fault of this program"
+                    f"{self._name} character {edit.start + 1:,}: two texts are found "
+                    "in one place, so that neither can be written: this is a fault of this program"
                 )
             new = edit.new if edit.moved is None else self.applied(edit.moved, is_moved=True)
             pieces += [self._text[done : edit.start], new]

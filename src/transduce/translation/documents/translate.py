@@ -9,12 +9,12 @@ from transduce.files.atomic import exclusive_file
 from transduce.files.errors import reporting_read_errors, reporting_write_errors
 from transduce.files.regular import read_regular
 from transduce.text.markup.marked import Line
-from transduce.translation.documents.limits import MAX_FILE_BYTES
 from transduce.translation.documents.inline_codes import (
     lines_to_translate,
     place_translations,
     without_marks,
 )
+from transduce.translation.documents.limits import MAX_FILE_BYTES
 from transduce.translation.documents.registry import file_format, parse_file
 from transduce.translation.load import Folder, load
 from transduce.translation.options import Options, Translation

@@ -25,7 +25,7 @@ HTML_RULES = MarkupRules(
 
 def parse_html(content: bytes, name: str) -> EditableText:
     """Find the text of a page."""
-    found = EditableText(decode(content, name, is_markup=True))
+    found = EditableText(decode(content, name, is_html=True))
     add_html(found, found.content.text)
     return found
 

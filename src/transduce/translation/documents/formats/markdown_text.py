@@ -3,6 +3,7 @@
 markdown-it finds the blocks; the inline codes of a block are found here, with their places.
 """
 
+import html
 import re
 from bisect import bisect_right
 from dataclasses import dataclass
@@ -42,8 +43,11 @@ _INLINE = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-"""Runs that are no code are passed over as a whole (`plain`): a search in them costs squared time."""
-_ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
+"""`plain` are runs that are no code: passed over as a whole, they take linear time."""
+_ESCAPED = re.compile(
+    r"\\(?P<escaped>[!-/:-@\[-`{-~])|&(?:\#\d{1,7}|\#[xX][\da-fA-F]{1,6}|[A-Za-z\d]{1,32});"
+)
+_LINE_BREAK = re.compile(r"<br(?=[\s/>])", re.IGNORECASE)
 _SPECIAL = re.compile(r"[\\`*\[\]<]|(?<!\w)_|_(?!\w)|&(?=#?\w+;)")
 _SPECIAL_AT_START = re.compile(r"[#>+=~-]")
 _NUMBER_AT_START = re.compile(r"\d{1,9}(?=[.)])")
@@ -163,7 +167,7 @@ class _InlineText:
             self._close("[" if match[0][0] == "]" else match[0], match)
         elif kind == "open":
             self._open(match[0].lstrip("!"), match)
-        elif kind == "hard":
+        elif kind == "hard" or _LINE_BREAK.match(match[0]):
             self._flush()
         return match.end()
 
@@ -200,7 +204,7 @@ class _InlineText:
             return
         block, is_first = self._block, start == 0 or self._block.text[start - 1] == "\n"
         encode = partial(_encoded, is_cell=block.is_cell, is_first=is_first)
-        text = _ESCAPED.sub(r"\1", block.text[start:end])
+        text = _ESCAPED.sub(_character, block.text[start:end])
         self._parts.append(
             FoundPart(
                 [text],
@@ -218,6 +222,11 @@ class _InlineText:
             text = self._found.content.text
             self._found.add(*assembled(self._parts, ranges, text=text, encode=encode))
         self._parts, self._ranges, self._are_clear = [], {}, not self._opened
+
+
+def _character(match: re.Match[str]) -> str:
+    """Return what an escaped character or a reference stands for."""
+    return match["escaped"] or html.unescape(match[0])
 
 
 def _encoded(text: str, *, is_cell: bool, is_first: bool) -> str:
