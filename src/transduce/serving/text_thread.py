@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from transduce.serving.refusal import Refused, too_busy
 
@@ -50,7 +50,7 @@ class FileThread:
     def __init__(self, deadline_s: float) -> None:
         self._deadline_s = deadline_s
         self._thread = TextThread("files")
-        self._late: list[_Work[object]] = []
+        self._late: list[_Work[Any]] = []
 
     async def run(self, do: Callable[[], Result]) -> Result:
         """Return the result of work on a file; refuse the file if it takes too long."""
