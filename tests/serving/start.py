@@ -19,6 +19,7 @@ from transduce.serving.http.sites import Sites
 from transduce.serving.languages import LanguagePair
 from transduce.serving.limits import Limits
 from transduce.serving.server import listen, serve
+from transduce.text.markup.marked import Line, text_of
 from transduce.translation.options import Options, Translation
 
 
@@ -29,8 +30,8 @@ class Holding(Shouting):
         super().__init__()
         self._file = file
 
-    def translate(self, lines: Sequence[str], options: Options) -> list[Translation]:
-        while any("hold" in line for line in lines) and not self._file.exists():
+    def translate(self, lines: Sequence[Line], options: Options) -> list[Translation]:
+        while any("hold" in text_of(line) for line in lines) and not self._file.exists():
             raise_if_cancelled()
             time.sleep(0.01)
         return super().translate(lines, options)

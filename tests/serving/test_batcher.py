@@ -6,10 +6,11 @@ import pytest
 
 from tests.serving.fakes import Running, Shouting, key_of, reached
 from transduce.serving.refusal import Refused
+from transduce.text.markup.marked import Line
 
 
 def test_requests_that_arrive_during_a_batch_form_the_next_one() -> None:
-    async def run() -> list[list[str]]:
+    async def run() -> list[list[Line]]:
         fake = Shouting()
         fake.gate.clear()
         async with Running(max_batch=4) as running:
@@ -26,7 +27,7 @@ def test_requests_that_arrive_during_a_batch_form_the_next_one() -> None:
 
 
 def test_only_requests_with_the_same_options_share_a_batch() -> None:
-    async def run() -> list[list[str]]:
+    async def run() -> list[list[Line]]:
         fake, other = Shouting(), Shouting()
         fake.gate.clear()
         async with Running() as running:
@@ -63,7 +64,7 @@ def test_a_full_queue_refuses_at_once_and_says_when_to_try_again() -> None:
 
 
 def test_a_cancelled_job_leaves_the_queue_and_releases_its_capacity() -> None:
-    async def run() -> list[list[str]]:
+    async def run() -> list[list[Line]]:
         fake = Shouting()
         fake.gate.clear()
         async with Running(max_queue=2) as running:

@@ -11,6 +11,7 @@ from transduce.serving.app import make_app
 from transduce.serving.batcher import MAX_RESTARTS, Batcher, Job
 from transduce.serving.languages import LanguagePair
 from transduce.serving.limits import Limits
+from transduce.text.markup.marked import Line
 from transduce.translation.options import Options, Translation
 
 
@@ -26,7 +27,7 @@ class Panicking(Shouting):
             raise Panic
         return super().count_tokens(texts)
 
-    def translate(self, lines: Sequence[str], options: Options) -> list[Translation]:
+    def translate(self, lines: Sequence[Line], options: Options) -> list[Translation]:
         if "untranslatable" in lines:
             raise Panic
         found = super().translate(lines, options)

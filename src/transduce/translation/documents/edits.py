@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from transduce.errors import InputError
 from transduce.translation.documents.encodings import DecodedText
-from transduce.translation.documents.segments import Placed, Range, Segment, SegmentCount
+from transduce.translation.documents.segments import PlacedText, Range, Segment, SegmentCount
 
 Encode = Callable[[str], str]
 
@@ -57,11 +57,11 @@ class EditableText:
         self.segments.append(segment)
         self.slots.append(tuple(slots))
 
-    def written(self, placed: Sequence[Placed | None]) -> bytes:
+    def written(self, placed: Sequence[PlacedText | None]) -> bytes:
         """Return the file with other text in its slots."""
         return self.content.encoded(edited(self.content, self.edits(placed)))
 
-    def edits(self, placed: Sequence[Placed | None]) -> Iterator[Edit]:
+    def edits(self, placed: Sequence[PlacedText | None]) -> Iterator[Edit]:
         """Yield what writes other text into the slots."""
         for one, slots in zip(placed, self.slots, strict=True):
             if one is not None:

@@ -55,9 +55,9 @@ class _Piece:
     is_pinned: bool = False
 
     @property
-    def has_text(self) -> bool:
-        """Whether it has words that are translated."""
-        return not self.part.is_kept and bool(self.part.text.strip())
+    def around(self) -> Path:
+        """The codes around it, without what is kept itself."""
+        return self.part.path[:-1] if self.part.is_kept else self.part.path
 
 
 def assembled(
@@ -138,7 +138,7 @@ class _Assembly:
 
     def with_empty(self, pieces: Sequence[_Piece]) -> list[_Piece]:
         """Put an empty part wherever text can be beside codes, and there is none."""
-        with_text = {piece.part.path for piece in pieces if piece.has_text} | {()}
+        with_text = {piece.around for piece in pieces if piece.part.text.strip()} | {()}
         found: list[_Piece] = []
         for before, after in zip((_EDGE, *pieces), (*pieces, _EDGE), strict=True):
             for path, place in self._borders(before, after):

@@ -11,12 +11,13 @@ import re
 from bisect import bisect_left
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import accumulate, pairwise
 
 from transduce.text.markup.marked import Line, MarkedText, text_of
 from transduce.text.markup.segments import marked_text
 from transduce.text.markup.structure import Item, Role
 from transduce.translation.documents.segments import (
-    Placed,
+    PlacedText,
     Range,
     Segment,
     SegmentPart,
@@ -35,7 +36,7 @@ def lines_to_translate(segments: Sequence[Segment]) -> list[Line]:
 
 def place_translations(
     segments: Sequence[Segment], translations: Sequence[str]
-) -> list[Placed | None]:
+) -> list[PlacedText | None]:
     """Place the translations of `lines_to_translate` in their segments; None: it is the same."""
     rest = iter(translations)
     return [
@@ -184,10 +185,13 @@ def _codes_of_translation(translation: str) -> _Code:
         if mark[1]:
             opened.append(code)
     opened[-1].texts[-1] += _CONTROL.sub("", translation[place:])
-    return opened[0]
+    whole = opened[0]
+    whole.texts[0] = whole.texts[0].lstrip()
+    whole.texts[-1] = whole.texts[-1].rstrip()
+    return whole
 
 
-def _placed(segment: Segment, translation: str) -> Placed | None:
+def _placed(segment: Segment, translation: str) -> PlacedText | None:
     line = _line(segment)
     if without_marks(line, translation).split() == text_of(line).split():
         return None
@@ -196,7 +200,7 @@ def _placed(segment: Segment, translation: str) -> Placed | None:
     texts = [""] * len(segment.parts)
     for place, text in placing.filled():
         texts[place] = text
-    return Placed(tuple(texts), tuple(placing.moves))
+    return PlacedText(tuple(texts), tuple(placing.moves))
 
 
 class _Placing:
@@ -233,21 +237,21 @@ class _Placing:
 
     def filled(self) -> list[tuple[int, str]]:
         """Return the text of each part, with the spaces at the ends of the segment."""
-        parts = self._segment.parts
         found: list[tuple[int, str]] = []
-        waiting = ""
+        waiting, is_after_kept = "", False
         for place, text in self._written:
-            if place is not None and parts[place].is_kept:
-                if found and self._stands_for_space(place) and found[-1][1][-1:] == " ":
-                    found[-1] = (found[-1][0], found[-1][1][:-1])
-                continue
-            if place is not None:
-                found.append((place, waiting + text))
-                waiting = ""
-            elif found:
+            if place is None and found and not is_after_kept:
                 found[-1] = (found[-1][0], found[-1][1] + text)
-            else:
+            elif place is None:
                 waiting += text
+            elif not self._segment.parts[place].is_kept:
+                found.append((place, waiting + text))
+                waiting, is_after_kept = "", False
+            elif found and self._stands_for_space(place) and found[-1][1][-1:] == " ":
+                found[-1] = (found[-1][0], found[-1][1][:-1])
+            else:
+                is_after_kept = True
+        found[-1] = (found[-1][0], found[-1][1] + waiting)
         return self._with_space(self._wrapped(found))
 
     def _stands_for_space(self, place: int) -> bool:
@@ -255,29 +259,15 @@ class _Placing:
         parts = self._segment.parts
         return _is_space(parts[place]) and not (place and parts[place - 1].text[-1:].isspace())
 
-    def _has_words(self, place: int | None, text: str) -> bool:
-        """Whether there are words in a text, or in the part that is kept instead of one."""
-        part = None if place is None else self._segment.parts[place]
-        return bool((part.text if part and part.is_kept else text).strip())
-
     def _wrapped(self, found: list[tuple[int, str]]) -> list[tuple[int, str]]:
-        """Break the text into lines; there are no others in it.
-
-        There is no space at its ends either, unless words that are kept stand there.
-        """
+        """Break the text into lines; there are no others in it."""
         texts = [re.sub(r"\s+", " ", text) for _, text in found]
-        whole = "".join(texts)
-        words = [place for place, text in self._written if self._has_words(place, text)]
-        is_kept = [place is not None and self._segment.parts[place].is_kept for place in words]
-        start = 0 if is_kept[:1] == [True] else len(whole) - len(whole.lstrip())
-        end = len(whole) if is_kept[-1:] == [True] else len(whole.rstrip())
-        whole = whole[:start] + wrap(whole[start:end], self._segment.lines) + whole[end:]
-        pieces, at = [], 0
-        for (place, _), text in zip(found, texts, strict=True):
-            low, high = max(at, start), min(at + len(text), end)
-            pieces.append((place, whole[low : max(low, high)]))
-            at += len(text)
-        return pieces
+        whole = wrap("".join(texts), self._segment.lines)
+        ends = list(accumulate(map(len, texts), initial=0))
+        return [
+            (place, whole[start:end])
+            for (place, _), (start, end) in zip(found, pairwise(ends), strict=True)
+        ]
 
     def _with_space(self, found: list[tuple[int, str]]) -> list[tuple[int, str]]:
         """Add the spaces at both ends of the segment, where they were."""

@@ -21,7 +21,7 @@ from transduce.translation.documents.formats.plain_text import parse_srt, parse_
 from transduce.translation.documents.formats.po import parse_po
 from transduce.translation.documents.formats.yaml_strings import parse_yaml_strings
 from transduce.translation.documents.limits import MAX_FILE_BYTES, check_size
-from transduce.translation.documents.segments import Placed, Segment
+from transduce.translation.documents.segments import PlacedText, Segment
 
 
 class ParsedFile(Protocol):
@@ -31,7 +31,7 @@ class ParsedFile(Protocol):
     def segments(self) -> Sequence[Segment]:
         """The text to translate, in order."""
 
-    def written(self, placed: Sequence[Placed | None]) -> bytes:
+    def written(self, placed: Sequence[PlacedText | None]) -> bytes:
         """Return the file with a translation for each segment."""
 
 

@@ -54,7 +54,7 @@ class Segment:
 
 
 @dataclass(frozen=True)
-class Placed:
+class PlacedText:
     """A translation: the text of each part, and what is written in place of some codes."""
 
     texts: tuple[str, ...]  # of what is kept: ""

@@ -9,7 +9,7 @@ from transduce.errors import InputError
 from transduce.translation.documents.collector import MarkupRules, SegmentCollector
 from transduce.translation.documents.edits import Edit, EditableText, edited
 from transduce.translation.documents.encodings import DecodedText, decode
-from transduce.translation.documents.segments import Placed, Range, Segment, SegmentCount
+from transduce.translation.documents.segments import PlacedText, Range, Segment, SegmentCount
 from transduce.translation.documents.xml_scanner import Attributes, scan_xml
 
 XML_LANG = "http://www.w3.org/XML/1998/namespace lang"
@@ -65,7 +65,7 @@ class BilingualFile:
         """The segments of the sources whose target is missing."""
         return [segment for unit in self.units for segment in unit.found.segments]
 
-    def written(self, placed: Sequence[Placed | None]) -> bytes:
+    def written(self, placed: Sequence[PlacedText | None]) -> bytes:
         """Return the file with the missing targets."""
         rest, edits = iter(placed), []
         for unit in self.units:

@@ -13,7 +13,7 @@ from transduce.translation.documents.edits import EditableText
 from transduce.translation.documents.encodings import decode
 from transduce.translation.documents.formats.html_text import parse_xhtml
 from transduce.translation.documents.limits import MAX_DECODED_BYTES, check_size, decoded_bytes
-from transduce.translation.documents.segments import Placed, Segment, SegmentCount
+from transduce.translation.documents.segments import PlacedText, Segment, SegmentCount
 from transduce.translation.documents.xml_scanner import Attributes, scan_xml
 
 Parse = Callable[[bytes, str], EditableText]
@@ -117,7 +117,7 @@ class ArchiveFile:
         """The segments of all members, in order."""
         return [segment for text in self.members.values() for segment in text.segments]
 
-    def written(self, placed: Sequence[Placed | None]) -> bytes:
+    def written(self, placed: Sequence[PlacedText | None]) -> bytes:
         """Return the file with other text."""
         rest = iter(placed)
         changed = {}

@@ -8,7 +8,7 @@ from transduce.data.formats.po import FUZZY, KEYWORD, unescaped
 from transduce.errors import InputError
 from transduce.translation.documents.edits import Edit, edited
 from transduce.translation.documents.encodings import DecodedText, decode
-from transduce.translation.documents.segments import Placed, Segment, SegmentCount, SegmentPart
+from transduce.translation.documents.segments import PlacedText, Segment, SegmentCount, SegmentPart
 
 _LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _ESCAPES = {"\\": "\\\\", '"': '\\"', "\n": "\\n", "\t": "\\t", "\r": "\\r"}
@@ -66,7 +66,7 @@ class PoFile:
             self.segments.append(Segment((SegmentPart(line),)))
             self._count.add(self.segments[-1])
 
-    def written(self, placed: Sequence[Placed | None]) -> bytes:
+    def written(self, placed: Sequence[PlacedText | None]) -> bytes:
         """Return the file with translations in it."""
         rest = iter(placed)
         translated: dict[int, dict[str, str]] = {}
