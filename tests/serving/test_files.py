@@ -1,6 +1,8 @@
 """Files through the server, as LibreTranslate's clients send and fetch them."""
 
+import asyncio
 from collections.abc import Iterator
+from threading import Event
 from urllib.parse import urlsplit
 
 import pytest
@@ -15,6 +17,7 @@ from transduce.serving.languages import LanguagePair
 from transduce.serving.limits import Limits
 from transduce.serving.refusal import Refused
 from transduce.serving.service import Service
+from transduce.serving.text_thread import MAX_LATE, FileThread
 
 EN_DE = LanguagePair("en", "de")
 FIELDS = {"source": "en", "target": "de"}
@@ -123,3 +126,20 @@ def test_files_are_held_for_a_time_and_within_a_size() -> None:
     now = 61.0
     assert held.get(second) is held.get(third) is None
     assert held.get(held.add(b"x" * 11, "d")) is None
+
+
+def test_slow_files_are_refused_and_do_not_stop_others() -> None:
+    async def run() -> None:
+        thread, go_on = FileThread(deadline_s=0.02), Event()
+        for _ in range(MAX_LATE):
+            with pytest.raises(Refused, match="not read within"):
+                await thread.run(go_on.wait)
+        assert await thread.run(str) == ""
+        with pytest.raises(Refused, match="not read within"):
+            await thread.run(go_on.wait)
+        with pytest.raises(Refused, match="too busy"):
+            await thread.run(str)
+        go_on.set()
+        thread.close()
+
+    asyncio.run(run())

@@ -32,7 +32,7 @@ class Limits:
     max_bytes_in_flight: int = 64 << 20  # of the bodies of these requests together
     max_connections: int = 2_048
     max_connections_per_client: int = 512  # from one address
-    deadline_s: float = 30.0  # for a response; of a stream, for each part of it
+    deadline_s: float = 30.0  # for a response; of a stream or a file, for each part of it
     body_s: float = 10.0  # for a body to arrive
     head_s: float = 10.0  # for a request to begin, and for its headers to arrive
     write_s: float = 10.0  # for a client to take the next 64 KiB of a response

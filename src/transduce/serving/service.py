@@ -14,7 +14,7 @@ from transduce.serving.http.held_files import HeldFiles
 from transduce.serving.languages import LanguagePair, Route, find_routes
 from transduce.serving.limits import Limits
 from transduce.serving.refusal import Refused, too_busy
-from transduce.serving.text_thread import LITTLE, Result, TextThread
+from transduce.serving.text_thread import FileThread, Result, TextThread
 from transduce.text.detection import LanguageDetector, LanguageGuess
 from transduce.text.markup.document import MarkupDocument, MarkupFormat, read_markup
 from transduce.text.markup.marked import Line, text_of
@@ -90,7 +90,7 @@ class Service:
         self.batcher = batcher
         self.texts = TextThread()
         self.files = HeldFiles(limits)
-        self._file_thread = TextThread(name="files")
+        self._file_thread = FileThread(limits.deadline_s)
         self._files_in_work = 0
         self.pairs = sorted(translators)
         self.sources = sorted({pair.source for pair in self.pairs})
@@ -235,8 +235,11 @@ class Service:
             self._files_in_work -= 1
 
     async def file_work(self, work: Callable[[], Result]) -> Result:
-        """Return the result of work on a file, in a thread that texts do not wait for."""
-        return await self._file_thread.run(work, characters=LITTLE + 1)
+        """Return the result of work on a file, in a thread that texts do not wait for.
+
+        A file whose work takes longer than `deadline_s` is refused, and others go on without it.
+        """
+        return await self._file_thread.run(work)
 
     def close(self) -> None:
         """End the threads, and forget the files."""

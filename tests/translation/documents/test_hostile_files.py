@@ -100,7 +100,7 @@ def test_an_archive_inside_an_archive_is_copied_and_never_opened() -> None:
     assert b"TEXT" in after["word/document.xml"]
 
 
-@pytest.mark.parametrize("name", ["a.xlf", "a.tmx", "a.docx", "a.odt"])
+@pytest.mark.parametrize("name", ["a.xlf", "a.tmx", "a.docx", "a.odt", "a.xhtml", "a.epub"])
 @pytest.mark.parametrize(
     "text",
     [
@@ -113,6 +113,8 @@ def test_entities_of_a_file_are_refused(name: str, text: str) -> None:
     content = text.encode()
     if name == "a.docx":
         content = archive({**members(FILES[name]), "word/document.xml": content})
+    elif name == "a.epub":
+        content = archive({**members(FILES[name]), "OPS/chapter 1.xhtml": content})
     elif name == "a.odt":
         content = archive({"content.xml": content})
     assert "entity" in refusal(content, name)

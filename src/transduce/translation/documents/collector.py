@@ -5,7 +5,7 @@ The same rules serve paragraphs of DOCX, ODT and PPTX, segments of XLIFF and blo
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -31,14 +31,16 @@ class MarkupRules:
     directly_in: Names | None = None  # text counts only directly in one of these; None: anywhere
     breaks: Names = NONE  # they end a segment
     skipped: Names = NONE  # their content stays as it is, and is no part of a segment
-    kept: Names = NONE  # their content stays as it is, but is part of the sentence
+    kept: Names = NONE  # their content stays as it is, but is part of the sentence; so do entities
     spaces: Names = NONE  # each stands for a space
+    hyphens: Names = NONE  # each stands for a hyphen within a word; they are transparent
     fields: Names = NONE  # numbers in them are computed by the program that shows the file
     field_mark: str = ""  # an element that begins or ends a field, as its type says
     interrupts: bool = False  # a block inside a block is a text of its own
     run: str = ""  # an element with text of one format
     format_of_run: str = ""  # what describes its format
     transparent: Names = NONE  # elements that change nothing about the text around them
+    closed_by: Mapping[str, Names] = field(default_factory=dict)  # start tags that end an element
     paired: Names = NONE  # elements of which one begins and another ends something
     needs_space_attribute: bool = False  # without xml:space, spaces at the ends of text are lost
     keeps_lines: bool = False  # a translation has as many lines as its source
@@ -91,19 +93,16 @@ class SegmentCollector:
         """Take note of a start tag."""
         self._end_event(at)
         rules = self._rules
+        while self._stack and name in rules.closed_by.get(self._stack[-1], NONE):
+            self._pop(at, is_own=False)
         self._stack.append(name)
         self._count[name] += 1
         self._may_pad = rules.needs_space_attribute and XML_SPACE not in attributes
         if self._untranslated:
             self._untranslated += 1
             return
-        is_block = name in rules.blocks
-        if name in rules.skipped or (is_block and _is_not_translated(attributes)):
-            self._untranslated, self._is_kept = 1, False
-        elif name in rules.kept or _is_not_translated(attributes):
-            self._untranslated, self._is_kept = 1, True
-            self._codes += 1
-        if is_block:
+        self._note_untranslated(name, attributes)
+        if name in rules.blocks:
             self._begin_block(at)
         elif name in rules.breaks:
             self._spoil_run()
@@ -111,6 +110,8 @@ class SegmentCollector:
         elif name in rules.spaces:
             self._note_start(name, at)
             self._add(FoundPart([" "], is_kept=True, is_code=self._is_in_code, path=self._path))
+        elif name in rules.hyphens:
+            self._add_hyphen(at)
         elif name == rules.format_of_run and self._format_from is None:
             self._format_from = at
         else:
@@ -126,10 +127,9 @@ class SegmentCollector:
         if not self._count[name] and name in self._rules.blocks:
             self.flush(at)
         while self._count[name]:
-            last = self._stack.pop()
-            self._count[last] -= 1
-            self._close(last, at, is_own=last == name)
-            if last == name:
+            is_own = self._stack[-1] == name
+            self._pop(at, is_own=is_own)
+            if is_own:
                 break
 
     def text(self, text: str, at: int) -> None:
@@ -207,6 +207,13 @@ class SegmentCollector:
             self.flush(0)  # which counts them, so that the next is refused
         self._open[-1].parts.append(part)
 
+    def _add_hyphen(self, at: int) -> None:
+        """Add a hyphen to the text before it, if that has the same format and no code between."""
+        parts = self._open[-1].parts
+        if parts and parts[-1].key == (self._codes, self._format) and not parts[-1].is_kept:
+            parts[-1].pieces.append("-")
+            self._ended.append(lambda end: parts[-1].ranges.append((at, end)))
+
     def _end_event(self, at: int) -> None:
         """Take note of where the last event ends, which may be text."""
         self._tell_ended(at)
@@ -226,12 +233,27 @@ class SegmentCollector:
 
     # Elements
 
+    def _note_untranslated(self, name: str, attributes: Attributes) -> None:
+        """Take note of an element that stays as it is, if this is one."""
+        rules, stays = self._rules, _is_not_translated(attributes)
+        if name in rules.skipped or (stays and name in rules.blocks):
+            self._untranslated, self._is_kept = 1, False
+        elif stays or name in rules.kept or name.startswith("&"):
+            self._untranslated, self._is_kept = 1, True
+            self._codes += 1
+
     def _begin_block(self, at: int) -> None:
         if self._rules.interrupts:
             self._spoil_run()
             self._open.append(_Open())
         else:
             self.flush(at)
+
+    def _pop(self, at: int, *, is_own: bool) -> None:
+        """End the last element, by its own end tag or by another tag."""
+        last = self._stack.pop()
+        self._count[last] -= 1
+        self._close(last, at, is_own=is_own)
 
     def _close(self, name: str, at: int, *, is_own: bool) -> None:
         rules = self._rules

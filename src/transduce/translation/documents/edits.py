@@ -5,6 +5,7 @@ from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
+from transduce.errors import InputError
 from transduce.translation.documents.encodings import DecodedText
 from transduce.translation.documents.segments import PlacedText, Range, Segment, SegmentCount
 
@@ -58,7 +59,7 @@ class EditableText:
 
     def written(self, placed: Sequence[PlacedText | None]) -> bytes:
         """Return the file with other text in its slots."""
-        return self.content.encoded(edited(self.content.text, self.edits(placed)))
+        return self.content.encoded(edited(self.content, self.edits(placed)))
 
     def edits(self, placed: Sequence[PlacedText | None]) -> Iterator[Edit]:
         """Yield what writes other text into the slots."""
@@ -70,19 +71,22 @@ class EditableText:
                     yield Edit(start, end, moved=moved)
 
 
-def edited(text: str, edits: Iterable[Edit], *, start: int = 0, end: int | None = None) -> str:
+def edited(
+    content: DecodedText, edits: Iterable[Edit], *, start: int = 0, end: int | None = None
+) -> str:
     """Return a text, from `start` to `end`, with ranges replaced.
 
-    An edit may be within a range that is moved; otherwise they do not overlap.
+    An edit may be within a range that is moved; others that overlap raise `InputError`.
     """
-    return _Edits(text, edits).applied((start, len(text) if end is None else end))
+    last = len(content.text) if end is None else end
+    return _Edits(content, edits).applied((start, last))
 
 
 class _Edits:
     """Edits of a text, in order; of those that begin at one place, the longest is the last."""
 
-    def __init__(self, text: str, edits: Iterable[Edit]) -> None:
-        self._text = text
+    def __init__(self, content: DecodedText, edits: Iterable[Edit]) -> None:
+        self._text, self._name = content.text, content.name
         self._edits = sorted(edits, key=_place)
 
     def applied(self, within: Range, *, is_moved: bool = False) -> str:
@@ -95,6 +99,11 @@ class _Edits:
             edit = self._edits[index]
             if edit.end > end:
                 break
+            if edit.start < done:
+                raise InputError(
+                    f"{self._name} character {edit.start + 1:,}: two texts are found "
+                    "in one place, so that neither can be written: this is a fault of this program"
+                )
             new = edit.new if edit.moved is None else self.applied(edit.moved, is_moved=True)
             pieces += [self._text[done : edit.start], new]
             done = edit.end

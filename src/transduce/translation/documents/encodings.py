@@ -7,7 +7,12 @@ from pathlib import Path
 
 from transduce.data.formats.broken import how_to_convert
 from transduce.errors import InputError
-from transduce.translation.documents.limits import MAX_TEXT_BYTES, check_size
+from transduce.translation.documents.limits import (
+    MAX_DECODED_BYTES,
+    MAX_TEXT_BYTES,
+    check_size,
+    decoded_bytes,
+)
 
 _MARKS = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -23,6 +28,8 @@ _CODECS = re.compile(
     r"utf-8|ascii|iso8859-\d+|cp125\d|cp866|koi8-[ru]|euc_\w+|shift_jis|gb\w+|big5"
 )
 """Encodings that a declaration may name: those that are a superset of ASCII."""
+_MEANT = {"ascii": "cp1252", "iso8859-1": "cp1252", "iso8859-9": "cp1254"}
+"""What the HTML standard reads instead of an encoding; it has characters at 0x80 to 0x9f."""
 
 
 @dataclass(frozen=True)
@@ -39,20 +46,29 @@ class DecodedText:
         return self.mark + text.encode(self.codec, "xmlcharrefreplace")
 
 
-def decode(content: bytes, name: str, *, is_markup: bool = False) -> DecodedText:
-    """Decode a file by its byte-order mark or, in markup, its declaration; else as UTF-8."""
+def decode(
+    content: bytes, name: str, *, is_markup: bool = False, is_html: bool = False
+) -> DecodedText:
+    """Decode a file by its byte-order mark or, in markup, its declaration; else as UTF-8.
+
+    is_html: read declarations as browsers do, to whom ISO 8859-1 is windows-1252.
+    """
     check_size(len(content), MAX_TEXT_BYTES, name)
     mark, codec = next(
         ((mark, codec) for mark, codec in _MARKS if content.startswith(mark)), (b"", "")
     )
-    codec = codec or (_declared(content, name) if is_markup else "utf-8")
+    codec = codec or (_declared(content, name) if is_markup or is_html else "utf-8")
+    if is_html:
+        codec = _as_browsers_read(content, codec)
     try:
-        return DecodedText(content[len(mark) :].decode(codec), name, codec, mark)
+        text = content[len(mark) :].decode(codec)
     except UnicodeDecodeError as fault:
         if codec != "utf-8":
             raise InputError(f"{name} is not {codec}, as it says: {fault.reason}") from fault
         cure = how_to_convert(Path(name), content)
         raise InputError(f"{name} byte {fault.start + 1:,}: not UTF-8; {cure}") from fault
+    check_size(decoded_bytes(text), MAX_DECODED_BYTES, f"{name} in memory")
+    return DecodedText(text, name, codec, mark)
 
 
 def _declared(content: bytes, name: str) -> str:
@@ -65,3 +81,12 @@ def _declared(content: bytes, name: str) -> str:
     if not _CODECS.fullmatch(codec):
         raise InputError(f"{name} is in the encoding {declared!r}: convert it to UTF-8")
     return codec
+
+
+def _as_browsers_read(content: bytes, codec: str) -> str:
+    """Return the encoding that is meant, unless some bytes are no character in it."""
+    meant = _MEANT.get(codec)
+    try:
+        return meant if meant and content.decode(meant) else codec
+    except UnicodeDecodeError:
+        return codec

@@ -1,85 +1,84 @@
-"""HTML and XHTML as events with their places in the text, however broken it is.
+"""HTML and XHTML as events with their places in the text, cut as `text.markup` cuts them.
 
-It follows the tokenization of the HTML standard where that decides what is text. It reads every
-character once or twice, whatever the input.
+HTML may be broken. XHTML is XML: what is no tag of it is refused, and so are entities of its own.
 """
 
 import html
 import re
 
-from transduce.translation.documents.xml_scanner import Attributes, MarkupHandler
-
-RAW_TEXT = frozenset({"script", "style", "xmp", "iframe", "noembed", "noframes"})
-"""Elements whose content is neither text nor markup."""
-ONLY_TEXT = frozenset({"title", "textarea"})
-"""Elements whose content is text, without tags."""
-VOID = frozenset(
-    "area base br col embed hr img input link meta param source track wbr".split()  # noqa: SIM905
+from transduce.errors import InputError
+from transduce.text.markup.references import Reader
+from transduce.text.markup.tokens import (
+    MarkupKind,
+    Token,
+    attributes_of,
+    html_tokens,
+    line_of,
+    xml_tokens,
 )
-"""Elements without content, which have no end tag."""
+from transduce.translation.documents.xml_scanner import Attributes, MarkupHandler, tell_of_entity
 
-_TAG = re.compile(
-    r"<(?P<end>/?)(?P<name>[A-Za-z][^\s/>]*+)"
-    r"""(?P<rest>(?:=\s*+(?:"[^"]*+"|'[^']*+')|[^>])*+)>"""
-)
-_ATTRIBUTE = re.compile(r"""\b(translate|class)\s*=\s*["']?([\w -]*+)""", re.IGNORECASE)
-_BEGINS_TAG = re.compile(r"<(?:[A-Za-z!?]|/[A-Za-z])")
+_ENTITY = re.compile(r"<!ENTITY\s+(?:%\s+)?([^\s>]{1,40})")
 
 
-def scan_html(text: str, handler: MarkupHandler, *, is_xml: bool = False, start: int = 0) -> None:
-    """Tell a handler of HTML, with names in lower case; places are counted from `start`.
-
-    is_xml: of XHTML, where `<title/>` has no content.
-    """
-    at = 0
-    while at < len(text):
-        opening = _BEGINS_TAG.search(text, at)
-        until = opening.start() if opening else len(text)
-        if until > at:
-            handler.text(html.unescape(text[at:until]), start + at)
-        if opening is None:
-            break
-        at = _tag(text, until, handler, is_xml=is_xml, start=start)
-    handler.other(start + len(text))
+def scan_html(text: str, handler: MarkupHandler, *, start: int = 0) -> None:
+    """Tell a handler of HTML, with names in lower case; places are counted from `start`."""
+    at = start
+    for token in html_tokens(text):
+        if token.kind is MarkupKind.TEXT:
+            handler.text(html.unescape(token.source), at)
+        else:
+            _tell_of_tag(token, handler, at)
+        at += len(token.source)
+    handler.other(at)
 
 
-def _tag(text: str, at: int, handler: MarkupHandler, *, is_xml: bool, start: int) -> int:
-    """Tell of a tag or a comment; return where it ends."""
-    if text[at + 1] in "!?":
-        handler.other(start + at)
-        return _end_of_other(text, at)
-    tag = _TAG.match(text, at)
-    if tag is None:  # it does not end before the file does, so nothing is left
-        handler.other(start + at)
-        return len(text)
-    name, end = tag["name"].lower(), tag.end()
-    if tag["end"]:
-        handler.end(name, start + at)
-        return end
-    handler.start(name, _attributes(tag["rest"]), start + at)
-    if name in VOID or (is_xml and tag["rest"].endswith("/")):
-        handler.end(name, start + end)
-        return end
-    if name not in RAW_TEXT and name not in ONLY_TEXT:
-        return end
-    closing = re.compile(rf"</{name}(?=[\s/>])", re.IGNORECASE).search(text, end)
-    stop = closing.start() if closing else len(text)
-    if name in ONLY_TEXT and stop > end:
-        handler.text(html.unescape(text[end:stop]), start + end)
-    elif stop > end:
-        handler.other(start + end)
-    return stop
+def scan_xhtml(text: str, handler: MarkupHandler, *, name: str) -> None:
+    """Tell a handler of XHTML; `name` is that of the file."""
+    at, reader = 0, Reader(is_xml=True)
+    try:
+        for token in xml_tokens(text):
+            if token.kind is MarkupKind.TEXT:
+                _tell_of_text(reader.parts(token.source), handler, at)
+            else:
+                _refuse_entities(token, text, at)
+                _tell_of_tag(token, handler, at)
+            at += len(token.source)
+    except InputError as fault:
+        raise InputError(f"{name} {fault}") from fault
+    handler.other(at)
 
 
-def _end_of_other(text: str, at: int) -> int:
-    """Return where a comment, a CDATA section, a declaration or an instruction ends."""
-    for opening, closing in (("<!--", "-->"), ("<![CDATA[", "]]>"), ("<", ">")):
-        if text.startswith(opening, at):
-            shortest = at + 2 if opening == "<!--" else at  # <!--> is a comment
-            end = text.find(closing, shortest)
-            return len(text) if end < 0 else end + len(closing)
-    raise AssertionError("it begins with <")
+def _tell_of_text(parts: list[str], handler: MarkupHandler, at: int) -> None:
+    """Tell of text, and of the entities that only a DTD defines, which have odd indices."""
+    for number, part in enumerate(parts):
+        if number % 2:
+            tell_of_entity(part, handler, at)
+        elif part:
+            handler.text(html.unescape(part), at)
+        at += len(part)
 
 
-def _attributes(rest: str) -> Attributes:
-    return {match[1].lower(): match[2].lower() for match in _ATTRIBUTE.finditer(rest)}
+def _tell_of_tag(token: Token, handler: MarkupHandler, at: int) -> None:
+    if token.kind is MarkupKind.OTHER:
+        handler.other(at)
+    elif token.kind is MarkupKind.END:
+        handler.end(token.name, at)
+    else:
+        handler.start(token.name, _attributes(token.source), at)
+        if token.kind is MarkupKind.EMPTY:
+            handler.end(token.name, at + len(token.source))
+
+
+def _attributes(tag: str) -> Attributes:
+    """Return the attributes of a tag that say that it is not translated."""
+    if "translate" not in tag.lower():
+        return {}
+    return {name: value.lower() for name, value in attributes_of(tag).items()}
+
+
+def _refuse_entities(token: Token, text: str, at: int) -> None:
+    if token.source.startswith("<!DOCTYPE") and (entity := _ENTITY.search(token.source)):
+        raise InputError(
+            f"{line_of(text, at)}: it defines the entity {entity[1]!r}, which is refused for safety"
+        )

@@ -67,14 +67,17 @@ def line_of_translation(line: Line, translation: str) -> Line:
 
 
 def wrap(text: str, lines: int) -> str:
-    """Break a text into about equal lines, at spaces."""
+    """Break a text into about equal lines, at spaces: each at the free one that is nearest."""
     spaces = [place for place, character in enumerate(text) if character == " "]
-    chosen: set[int] = set()
-    for number in range(1, lines):
+    breaks = min(lines - 1, len(spaces))
+    chosen, first = set[int](), 0  # the first space that is free
+    for number in range(1, breaks + 1):
         ideal = len(text) * number / lines
-        free = [place for place in spaces if place not in chosen]
-        if free:
-            chosen.add(min(free, key=lambda place: abs(place - ideal)))
+        last = len(spaces) - 1 - (breaks - number)  # later breaks need a space each
+        while first < last and abs(spaces[first + 1] - ideal) < abs(spaces[first] - ideal):
+            first += 1
+        chosen.add(spaces[first])
+        first += 1
     return "".join("\n" if place in chosen else letter for place, letter in enumerate(text))
 
 

@@ -1,5 +1,7 @@
 """How large a file to translate may be: what bounds the memory and time that one can take."""
 
+import sys
+
 from transduce.errors import InputError
 
 MAX_FILE_BYTES = 64 << 20
@@ -8,8 +10,11 @@ MAX_TEXT_BYTES = 16 << 20
 """Of a text, or of a part of an archive that has text."""
 MAX_MARKDOWN_BYTES = 1 << 20
 """Of Markdown, which takes longer to read than other text."""
-MAX_ARCHIVE_TEXT_BYTES = 48 << 20
-"""Of all parts of an archive that have text."""
+MAX_DECODED_BYTES = 32 << 20
+"""Of the text of a file in memory, of all parts of an archive together.
+
+A character takes 1 byte if all are of Latin-1, 2 if one is not, 4 if one is beyond U+FFFF.
+"""
 MAX_UNPACKED_BYTES = 256 << 20
 """Of all members of an archive, unpacked."""
 MAX_RATIO = 200
@@ -26,6 +31,11 @@ MAX_PARTS = 200_000
 """Pieces of text between inline codes, of all segments together."""
 MAX_SEGMENT_CHARS = 200_000
 """Of one segment."""
+
+
+def decoded_bytes(text: str) -> int:
+    """Return how much memory a text takes."""
+    return sys.getsizeof(text)
 
 
 def check_size(size: int, most: int, what: str) -> None:

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from transduce.errors import InputError, did_you_mean
 from transduce.translation.documents.formats.bilingual import parse_tmx, parse_xliff
-from transduce.translation.documents.formats.html_text import parse_html
+from transduce.translation.documents.formats.html_text import parse_html, parse_xhtml
 from transduce.translation.documents.formats.json_strings import parse_json_strings
 from transduce.translation.documents.formats.markdown_text import parse_markdown
 from transduce.translation.documents.formats.office import (
@@ -49,7 +49,7 @@ _OPEN_XML = "application/vnd.openxmlformats-officedocument"
 _TEXT = FileFormat("plain text", "text/plain", parse_text)
 _MARKDOWN = FileFormat("Markdown", "text/markdown", parse_markdown)
 _HTML = FileFormat("HTML", "text/html", parse_html)
-_XHTML = FileFormat("XHTML", "application/xhtml+xml", partial(parse_html, is_xml=True))
+_XHTML = FileFormat("XHTML", "application/xhtml+xml", parse_xhtml)
 _PO = FileFormat("PO", "text/x-gettext-translation", parse_po, has_placeholders=True)
 _XLIFF = FileFormat("XLIFF", "application/xliff+xml", parse_xliff, has_placeholders=True)
 _YAML = FileFormat("YAML", "application/yaml", parse_yaml_strings, has_placeholders=True)

@@ -72,20 +72,25 @@ class SegmentCount:
         """Count a segment; raise if it is too long, or one too many."""
         self._segments += 1
         self._parts += sum(bool(part.text) for part in segment.parts)
-        length = sum(len(part.text) for part in segment.parts)
-        for count, most, what in (
-            (self._segments, MAX_SEGMENTS, "paragraphs or strings"),
-            (self._parts, MAX_PARTS, "pieces of text"),
-            (length, MAX_SEGMENT_CHARS, "characters in one line or paragraph"),
-        ):
-            if count > most:
-                raise InputError(f"{self._name} has more than {most:,} {what}: translate less")
+        check_length(sum(len(part.text) for part in segment.parts), self._name)
+        _check(self._segments, MAX_SEGMENTS, "paragraphs or strings", self._name)
+        _check(self._parts, MAX_PARTS, "pieces of text", self._name)
+
+
+def check_length(characters: int, name: str) -> None:
+    """Raise if a text of a file is too long."""
+    _check(characters, MAX_SEGMENT_CHARS, "characters in one line or paragraph", name)
 
 
 def common_length(one: Path, other: Path) -> int:
     """Return how many codes two paths have in common."""
     pairs = enumerate(zip(one, other, strict=False))
     return next((n for n, (a, b) in pairs if a != b), min(len(one), len(other)))
+
+
+def _check(count: int, most: int, what: str, name: str) -> None:
+    if count > most:
+        raise InputError(f"{name} has more than {most:,} {what}: translate less")
 
 
 def _has_letter(text: str) -> bool:

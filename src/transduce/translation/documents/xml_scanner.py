@@ -4,7 +4,7 @@ No DTD is fetched, no external entity is read, and a file that defines entities 
 refused: a few lines of them can stand for gigabytes of text.
 """
 
-import html
+from html.entities import html5
 from typing import Protocol
 from xml.parsers import expat
 
@@ -36,6 +36,20 @@ class MarkupHandler(Protocol):
 def scan_xml(text: str, handler: MarkupHandler, *, name: str) -> None:
     """Tell a handler of a document; names of elements and attributes are `namespace local`."""
     _XmlScanner(text, handler, name).scan()
+
+
+def tell_of_entity(reference: str, handler: MarkupHandler, at: int) -> None:
+    """Tell of a name that HTML has, such as &nbsp;, as text.
+
+    A DTD that defines others is not read. They are told of as elements that have them as their
+    names and texts, so that they stay as they are.
+    """
+    if text := html5.get(reference[1:]):
+        handler.text(text, at)
+        return
+    handler.start(reference, {}, at)
+    handler.text(reference, at)
+    handler.end(reference, at + len(reference))
 
 
 class _XmlScanner:
@@ -94,9 +108,8 @@ class _XmlScanner:
         raise self._fault(f"it defines the entity {name[:40]!r}, which is refused for safety")
 
     def _named_character(self, name: str, is_parameter: bool) -> None:
-        """Read the names that HTML has, such as nbsp; a DTD that defines others is not read."""
         if not is_parameter:
-            self._text(html.unescape(f"&{name};"))
+            tell_of_entity(f"&{name};", self._handler, self._at())
 
     def _fault(self, what: str) -> InputError:
         return InputError(f"{self._name} line {self._parser.CurrentLineNumber:,}: {what}")

@@ -9,7 +9,7 @@ from transduce.errors import InputError
 from transduce.translation.documents.collector import MarkupRules, SegmentCollector
 from transduce.translation.documents.edits import Edit, EditableText, edited
 from transduce.translation.documents.encodings import DecodedText, decode
-from transduce.translation.documents.segments import PlacedText, Segment, SegmentCount
+from transduce.translation.documents.segments import PlacedText, Range, Segment, SegmentCount
 from transduce.translation.documents.xml_scanner import Attributes, scan_xml
 
 XML_LANG = "http://www.w3.org/XML/1998/namespace lang"
@@ -39,7 +39,9 @@ class _Unit:
 
     source: _Element
     found: EditableText
-    place: Edit  # what is written with `{}` in place of the content
+    place: Range  # what is replaced
+    before: str  # what is written before and after the content
+    after: str
 
 
 @dataclass
@@ -65,14 +67,12 @@ class BilingualFile:
 
     def written(self, placed: Sequence[PlacedText | None]) -> bytes:
         """Return the file with the missing targets."""
-        rest, text, edits = iter(placed), self.content.text, []
+        rest, edits = iter(placed), []
         for unit in self.units:
             own = unit.found.edits([next(rest) for _ in unit.found.segments])
-            target = edited(text, own, start=unit.source.inner, end=unit.source.end)
-            place = unit.place
-            before, _, after = place.new.partition("{}")
-            edits.append(Edit(place.start, place.end, f"{before}{target}{after}"))
-        return self.content.encoded(edited(text, edits))
+            target = edited(self.content, own, start=unit.source.inner, end=unit.source.end)
+            edits.append(Edit(*unit.place, f"{unit.before}{target}{unit.after}"))
+        return self.content.encoded(edited(self.content, edits))
 
 
 def parse_xliff(content: bytes, name: str) -> BilingualFile:
@@ -241,16 +241,16 @@ class _XliffReader(_Reader):
             return
         if target is None:
             name = self.tag_name(source.start).replace("source", "target")
-            new = f"{self.space_before(source.start)}<{name}>{{}}</{name}>"
-            place = Edit(last.after, last.after, new)
+            place = (last.after, last.after)
+            before, after = f"{self.space_before(source.start)}<{name}>", f"</{name}>"
         elif text[target.inner : target.end].strip():
             return
         elif text[target.start : target.inner].endswith("/>"):
             tag, name = text[target.start : target.inner - 2].rstrip(), self.tag_name(target.start)
-            place = Edit(target.start, target.inner, f"{tag}>{{}}</{name}>")
+            place, before, after = (target.start, target.inner), f"{tag}>", f"</{name}>"
         else:
-            place = Edit(target.inner, target.end, "{}")
-        self.file.add(_Unit(source, self._found, place))
+            place, before, after = (target.inner, target.end), "", ""
+        self.file.add(_Unit(source, self._found, place, before, after))
 
 
 class _TmxReader(_Reader):
@@ -290,12 +290,9 @@ class _TmxReader(_Reader):
             names = [self.tag_name(at) for at in (self._variant.start, source.start)]
             tuv, seg = names
             language = quoteattr(self._to)
-            new = (
-                f"{self.space_before(self._variant.start)}<{tuv} xml:lang={language}>"
-                f"<{seg}>{{}}</{seg}></{tuv}>"
-            )
-            place = Edit(self._variant.after, self._variant.after, new)
-            self.file.add(_Unit(source, found, place))
+            space, place = self.space_before(self._variant.start), self._variant.after
+            before, after = f"{space}<{tuv} xml:lang={language}><{seg}>", f"</{seg}></{tuv}>"
+            self.file.add(_Unit(source, found, (place, place), before, after))
 
     def _is_source(self) -> bool:
         return self._from is None or _fits(self._from, self._language)

@@ -1,9 +1,10 @@
 """HTML and XHTML: the text of their blocks."""
 
+from transduce.text.markup.elements import CLOSED_BY, RAW, RCDATA
 from transduce.translation.documents.collector import MarkupRules, SegmentCollector
 from transduce.translation.documents.edits import EditableText
 from transduce.translation.documents.encodings import decode
-from transduce.translation.documents.html_scanner import RAW_TEXT, scan_html
+from transduce.translation.documents.html_scanner import scan_html, scan_xhtml
 
 BLOCKS = frozenset(
     """
@@ -16,20 +17,30 @@ BLOCKS = frozenset(
 HTML_RULES = MarkupRules(
     blocks=BLOCKS,
     breaks=frozenset({"br"}),
-    skipped=RAW_TEXT | {"pre", "svg", "math", "template", "rt", "rp"},
+    skipped=(RAW - RCDATA) | {"pre", "svg", "math", "template", "rt", "rp"},
     kept=frozenset({"code", "kbd", "samp", "var", "tt"}),
+    closed_by=CLOSED_BY,
 )
 
 
-def parse_html(content: bytes, name: str, *, is_xml: bool = False) -> EditableText:
-    """Find the text of a page, or of a chapter of a book."""
-    found = EditableText(decode(content, name, is_markup=True))
-    add_html(found, found.content.text, is_xml=is_xml)
+def parse_html(content: bytes, name: str) -> EditableText:
+    """Find the text of a page."""
+    found = EditableText(decode(content, name, is_html=True))
+    add_html(found, found.content.text)
     return found
 
 
-def add_html(target: EditableText, text: str, *, start: int = 0, is_xml: bool = False) -> None:
+def parse_xhtml(content: bytes, name: str) -> EditableText:
+    """Find the text of a page in XHTML, or of a chapter of a book."""
+    found = EditableText(decode(content, name, is_markup=True))
+    collector = SegmentCollector(found, HTML_RULES)
+    scan_xhtml(found.content.text, collector, name=name)
+    collector.flush()
+    return found
+
+
+def add_html(target: EditableText, text: str, *, start: int = 0) -> None:
     """Add the segments of some HTML that begins at `start` of a text."""
     collector = SegmentCollector(target, HTML_RULES)
-    scan_html(text, collector, is_xml=is_xml, start=start)
+    scan_html(text, collector, start=start)
     collector.flush()

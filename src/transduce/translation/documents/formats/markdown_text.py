@@ -3,6 +3,7 @@
 markdown-it finds the blocks; the inline codes of a block are found here, with their places.
 """
 
+import html
 import re
 from bisect import bisect_right
 from dataclasses import dataclass
@@ -21,7 +22,7 @@ from transduce.translation.documents.limits import (
     MAX_MARKDOWN_BYTES,
     check_size,
 )
-from transduce.translation.documents.segments import Path, Range
+from transduce.translation.documents.segments import Path, Range, check_length
 
 FRONT_MATTER = re.compile(
     r"(---|\+\+\+)[ \t]*\r?\n.*?^\1[ \t]*(?:\r?\n|$)", re.DOTALL | re.MULTILINE
@@ -37,11 +38,16 @@ _INLINE = re.compile(
     |(?P<target>\](?:\((?:[^()\\]|\\.|\([^()]*+\)){0,2000}+\)|\[[^\[\]]{0,1000}+\]))
     |(?P<open>!?\[|(?<![\w*])\*++(?=\S)|(?<!\w)_++(?=\S)|~~(?=\w))
     |(?P<close>\]|\*++|_++(?!\w)|~~)
-    |(?P<hard>(?:\\|[ ]{2,})\n)
+    |(?P<hard>(?:\\|[ ]{2,}+)\n)
+    |(?P<plain>`++|_++|[ ]{2,}+)
     """,
     re.VERBOSE | re.DOTALL,
 )
-_ESCAPED = re.compile(r"\\([!-/:-@\[-`{-~])")
+"""`plain` are runs that are no code: passed over as a whole, they take linear time."""
+_ESCAPED = re.compile(
+    r"\\(?P<escaped>[!-/:-@\[-`{-~])|&(?:\#\d{1,7}|\#[xX][\da-fA-F]{1,6}|[A-Za-z\d]{1,32});"
+)
+_LINE_BREAK = re.compile(r"<br(?=[\s/>])", re.IGNORECASE)
 _SPECIAL = re.compile(r"[\\`*\[\]<]|(?<!\w)_|_(?!\w)|&(?=#?\w+;)")
 _SPECIAL_AT_START = re.compile(r"[#>+=~-]")
 _NUMBER_AT_START = re.compile(r"\d{1,9}(?=[.)])")
@@ -66,7 +72,8 @@ def parse_markdown(content: bytes, name: str) -> EditableText:
         elif token.type == "inline" and token.content:
             block = _block(text, token.content, max(cursor, first), last)
             if block is not None:  # else it stays as it is
-                cursor = block.places[-1] + 1
+                check_length(len(block.text), name)
+                cursor = block.end
                 _InlineText(found, block, labels).add()
     return found
 
@@ -79,6 +86,11 @@ class _Block:
     starts: list[int]  # of each line, in this text
     places: list[int]  # of each line, in the file
     is_cell: bool  # of a table, where | is written \|
+
+    @property
+    def end(self) -> int:
+        """Where the last line ends in the file."""
+        return self.places[-1] + len(self.text) - self.starts[-1]
 
     def place(self, at: int) -> int:
         """Return where a character of this text is in the file."""
@@ -134,7 +146,7 @@ class _InlineText:
         from_, at = 0, 0  # where the text that is being read begins; where codes are looked for
         while match := _INLINE.search(text, at):
             at = match.end()
-            if match["escaped"]:
+            if match["escaped"] or match["plain"]:
                 continue
             self._add_text(from_, match.start())
             at = from_ = self._add_code(match)
@@ -155,7 +167,7 @@ class _InlineText:
             self._close("[" if match[0][0] == "]" else match[0], match)
         elif kind == "open":
             self._open(match[0].lstrip("!"), match)
-        elif kind == "hard":
+        elif kind == "hard" or _LINE_BREAK.match(match[0]):
             self._flush()
         return match.end()
 
@@ -192,7 +204,7 @@ class _InlineText:
             return
         block, is_first = self._block, start == 0 or self._block.text[start - 1] == "\n"
         encode = partial(_encoded, is_cell=block.is_cell, is_first=is_first)
-        text = _ESCAPED.sub(r"\1", block.text[start:end])
+        text = _ESCAPED.sub(_character, block.text[start:end])
         self._parts.append(
             FoundPart(
                 [text],
@@ -210,6 +222,11 @@ class _InlineText:
             text = self._found.content.text
             self._found.add(*assembled(self._parts, ranges, text=text, encode=encode))
         self._parts, self._ranges, self._are_clear = [], {}, not self._opened
+
+
+def _character(match: re.Match[str]) -> str:
+    """Return what an escaped character or a reference stands for."""
+    return match["escaped"] or html.unescape(match[0])
 
 
 def _encoded(text: str, *, is_cell: bool, is_first: bool) -> str:

@@ -11,8 +11,8 @@ from transduce.translation.documents.archives import Archive
 from transduce.translation.documents.collector import MarkupRules, SegmentCollector
 from transduce.translation.documents.edits import EditableText
 from transduce.translation.documents.encodings import decode
-from transduce.translation.documents.formats.html_text import parse_html
-from transduce.translation.documents.limits import MAX_ARCHIVE_TEXT_BYTES, check_size
+from transduce.translation.documents.formats.html_text import parse_xhtml
+from transduce.translation.documents.limits import MAX_DECODED_BYTES, check_size, decoded_bytes
 from transduce.translation.documents.segments import PlacedText, Segment, SegmentCount
 from transduce.translation.documents.xml_scanner import Attributes, scan_xml
 
@@ -53,9 +53,11 @@ def _word_rules(namespace: str) -> MarkupRules:
         interrupts=True,
         run=f"{namespace}r",
         format_of_run=f"{namespace}rPr",
+        hyphens=_names(W, "noBreakHyphen"),
         transparent=_names(
             W,
-            "t proofErr bookmarkStart bookmarkEnd lastRenderedPageBreak noProof permStart permEnd",
+            "t proofErr bookmarkStart bookmarkEnd lastRenderedPageBreak noBreakHyphen noProof "
+            "permStart permEnd softHyphen",
         ),
         paired=_names(
             W,
@@ -160,10 +162,6 @@ def parse_epub(content: bytes, name: str) -> ArchiveFile:
     return _parsed(archive, list(dict.fromkeys(found)))
 
 
-def _parse_xhtml(content: bytes, name: str) -> EditableText:
-    return parse_html(content, name, is_xml=True)
-
-
 def _xml_parser(rules: MarkupRules) -> Parse:
     def parse(content: bytes, name: str) -> EditableText:
         found = EditableText(decode(content, name, is_markup=True))
@@ -176,7 +174,7 @@ def _xml_parser(rules: MarkupRules) -> Parse:
 
 
 BOOK_PARTS: dict[str, Parse] = {
-    "application/xhtml+xml": _parse_xhtml,
+    "application/xhtml+xml": parse_xhtml,
     "application/x-dtbncx+xml": _xml_parser(NCX_RULES),
 }
 
@@ -210,10 +208,10 @@ def _open_xml_parser(rules: Callable[[str], MarkupRules]) -> Parse:
 def _parsed(archive: Archive, members: Sequence[tuple[str, Parse]]) -> ArchiveFile:
     file, size, count = ArchiveFile(archive), 0, SegmentCount(archive.name)
     for member, parse in members:
-        content = archive.read(member)
-        size += len(content)
-        check_size(size, MAX_ARCHIVE_TEXT_BYTES, f"{archive.name}: its text")
-        file.members[member] = parse(content, f"{archive.name}: {member}")
+        found = parse(archive.read(member), f"{archive.name}: {member}")
+        size += decoded_bytes(found.content.text)
+        check_size(size, MAX_DECODED_BYTES, f"{archive.name}: its text in memory")
+        file.members[member] = found
         for segment in file.members[member].segments:
             count.add(segment)
     return file

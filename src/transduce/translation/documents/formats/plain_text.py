@@ -14,6 +14,11 @@ LINE = re.compile(r"[^\r\n]+")
 _BLOCK = re.compile(r"[^\r\n]++(?:\r?\n[^\r\n]++)*+")
 """Lines without a blank one between them."""
 _TIMES = re.compile(r"^[^\r\n]*-->[^\r\n]*(?:\r?\n|$)", re.MULTILINE)
+_NEXT_TIMES = re.compile(
+    r"^(?:[ \t]*+\d++[ \t]*+\r?\n)?[ \t]*+\d[\d:.,]*+[ \t]*+-->[ \t]*+\d[^\r\n]*+(?:\r?\n|$)",
+    re.MULTILINE,
+)
+"""Times in the same block, with the number before: the blank line before them is missing."""
 _CODE = re.compile(r"<[^<>\r\n]*>|\{\\[^{}\r\n]*\}")
 """Tags and, in SRT, positions such as {\\an8}."""
 _TAG_NAME = re.compile(r"<(/?)([a-z]+)", re.IGNORECASE)
@@ -72,7 +77,20 @@ def _parse_cues(content: bytes, name: str, *, decode_text: Encode, encode: Encod
     return found
 
 
-def _cue_texts(text: str, start: int, end: int) -> Iterator[tuple[int, int]]:
+def _cue_texts(text: str, start: int, end: int) -> Iterator[Range]:
+    """Yield the texts of the cues of a block, from the end of its first times."""
+    for times in _NEXT_TIMES.finditer(text, start, end):
+        yield from _speakers(text, start, max(start, _end_of_line(text, times.start())))
+        start = times.end()
+    yield from _speakers(text, start, end)
+
+
+def _end_of_line(text: str, start: int) -> int:
+    """Return where the line ends before the one that begins here."""
+    return start - (2 if text[start - 2 : start] == "\r\n" else 1)
+
+
+def _speakers(text: str, start: int, end: int) -> Iterator[Range]:
     """Yield the text of a cue; if each line is of another speaker, that of each line."""
     if len(_SPEAKERS.findall(text[start:end])) < 2:
         yield start, end

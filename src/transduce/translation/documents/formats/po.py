@@ -82,7 +82,7 @@ class PoFile:
             if id(entry) in translated
             for edit in _fill(entry, translated[id(entry)], self.content.text)
         ]
-        return self.content.encoded(edited(self.content.text, edits))
+        return self.content.encoded(edited(self.content, edits))
 
 
 def parse_po(content: bytes, name: str) -> PoFile:
