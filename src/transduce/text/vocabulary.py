@@ -54,9 +54,9 @@ class Vocabulary:
         self.is_byte_level = isinstance(backend.decoder, decoders.ByteLevel)  # letters are bytes
         self.is_pretokenized = is_word_level and not self.is_byte_level  # spaces separate pieces
         # Whether a word is encoded alike in every text that has only single spaces:
-        self.encodes_words_alone = encodes_words_alone(
-            _described(backend.normalizer), _described(backend.pre_tokenizer)
-        )
+        self.encodes_words_alone = not isinstance(
+            backend.model, models.Unigram
+        ) and encodes_words_alone(_described(backend.normalizer), _described(backend.pre_tokenizer))
         self.has_every_byte = self.is_byte_level and not is_word_level  # whatever the text was
 
     @classmethod

@@ -2,7 +2,7 @@
 
 No piece of our own vocabularies crosses the start of a word, and a word between single spaces is
 encoded alike in any text. So a text is cut at its spaces, and the ids of its words are gathered
-from a table. Texts with other spaces, and vocabularies of other kinds, are encoded by the library.
+from a table. Texts with other spaces, unigram and imported vocabularies are left to the library.
 The ids are the same.
 """
 
