@@ -19,6 +19,7 @@ def test_long_runs_and_many_lines_take_linear_time() -> None:
     # Each took minutes when its time was squared.
     for run in (" ", "_", "`", "*"):
         upper(f"a{run * 150_000}b\n", "a.md")
+    upper("1\n00:01 --> 00:02\n" + "a b c\n" * 1_000 + " \n" * 60_000, "a.srt")
     assert wrap("a b c", 100_000) == "a\nb\nc"
     assert wrap("ab " * 30_000, 15_000).count("\n") == 14_999
 

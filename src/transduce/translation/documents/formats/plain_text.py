@@ -22,7 +22,7 @@ _NEXT_TIMES = re.compile(
 _CODE = re.compile(r"<[^<>\r\n]*>|\{\\[^{}\r\n]*\}")
 """Tags and, in SRT, positions such as {\\an8}."""
 _TAG_NAME = re.compile(r"<(/?)([a-z]+)", re.IGNORECASE)
-_SPEAKERS = re.compile(r"^\s*[-–—]", re.MULTILINE)
+_SPEAKERS = re.compile(r"^[^\S\r\n]*+[-–—]", re.MULTILINE)
 
 
 def _same(text: str) -> str:
