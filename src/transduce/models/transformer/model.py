@@ -411,9 +411,9 @@ class Transformer(Seq2Seq):
 
         Keys and values are written by position: those that do not count any more are overwritten.
         """
-        positions = position + torch.arange(ids.size(1), device=ids.device)  # [T]
+        positions = position + torch.arange(ids.size(1), device=ids.device)
         at = SpanContext(positions, reach=reach, history=state.history)
-        x = self._embed(ids, self.positions.at(positions))  # [B, T, d_model]
+        x = self._embed(ids, self.positions.at(positions))
         return self._step_layers(x, state, at)
 
     def _step_layers(self, x: Tensor, state: TransformerState, at: StepContext) -> Tensor:
