@@ -147,7 +147,8 @@ def departures(config: Config) -> set[str]:
     switches = set(re.findall(r"^\| `(\w+\.\w+)", table, re.MULTILINE))
     names = setting_names(TransformerConfig)
     assert switches == {name for name in names if "deviation" in description(name)}
-    return {name for name in switches if setting(config, name) != setting(Config(), name)}
+    usual = Config.from_tree({"model": {"h": config.model.model_dump()["h"]}})  # kv_heads follow
+    return {name for name in switches if setting(config, name) != setting(usual, name)}
 
 
 def setting(config: Config, name: str) -> object:
