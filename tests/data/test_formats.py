@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from transduce.data.corpus import Pair, count_pairs, format_of, read_pairs, read_side, source_of
 from transduce.data.formats import lines as file_lines
-from transduce.data.formats import tmx
+from transduce.data.formats import xml_units
 from transduce.errors import InputError
 
 cells = st.text(st.characters(exclude_characters="\r\n\t", exclude_categories=["Cs", "Cc"]))
@@ -277,7 +277,7 @@ def test_units_with_both_languages_come_back(
     both = [unit for unit in units if {"en", "de-AT"} <= unit.keys()]
     expected = [tuple(one[lang].replace("\n", " ") for lang in ("en", "de-AT")) for one in both]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(tmx, "BYTES_AT_ONCE", block)
+        patch.setattr(xml_units, "BYTES_AT_ONCE", block)
         assert pairs_of(path, "EN,de") == expected
 
 
@@ -333,8 +333,8 @@ def test_a_memory_that_cannot_be_read_is_explained(
 def test_an_endless_segment_or_tag_does_not_fill_the_memory(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(tmx, "MAX_LINE_BYTES", 1000)
-    monkeypatch.setattr(tmx, "BYTES_AT_ONCE", 100)
+    monkeypatch.setattr(xml_units, "MAX_LINE_BYTES", 1000)
+    monkeypatch.setattr(xml_units, "BYTES_AT_ONCE", 100)
     path = written(tmp_path, "a.tmx", tmx_of({"en": "x" * 5000, "de": "y"}))
     assert "a segment of over 1,000 characters" in refused(path, "en,de")
     path = written(tmp_path, "b.tmx", f'<tmx x="{"y" * 5000}"></tmx>')

@@ -7,6 +7,7 @@ import pytest
 
 from tests.translation.documents.samples import PO, XLIFF
 from transduce.data.corpus import count_records, read_pairs, read_side, source_of
+from transduce.data.formats.xliff import read_units
 from transduce.errors import InputError
 
 MESSAGES = (
@@ -56,6 +57,12 @@ def test_units_with_a_target_are_pairs(tmp_path: Path) -> None:
     path = written(tmp_path / "a.xliff", UNITS)
     assert list(read_pairs(source_of(path))) == [("A dog", "Ein Hund")]
     assert list(read_side(path, "src")) == ["A dog"]
+
+
+def test_a_named_character_of_a_unit_is_read_though_its_dtd_is_not(tmp_path: Path) -> None:
+    unit = "<trans-unit><source>a&nbsp;b</source><target>c</target></trans-unit>"
+    path = written(tmp_path / "a.xlf", f'<!DOCTYPE xliff SYSTEM "x.dtd"><xliff>{unit}</xliff>')
+    assert list(read_units(path)) == [["a\xa0b", "c"]]
 
 
 @pytest.mark.parametrize(

@@ -1,23 +1,18 @@
 """Translation memories (TMX): the segments of two languages, read as a stream.
 
-No DTD is fetched, no external entity is read, and a file that defines entities of its own is
-refused: a few lines of them can stand for gigabytes of text. Codes of the editor (`ph`, `bpt`, …)
-are left out.
+Codes of the editor (`ph`, `bpt`, …) are left out.
 """
 
-import html
 from collections.abc import Iterator
 from pathlib import Path
-from xml.parsers import expat
 
-from transduce.data.formats.lines import MAX_LINE_BYTES, read_blocks
+from transduce.data.formats.xml_units import UnitReader
 from transduce.errors import InputError, did_you_mean
 
 CODES = frozenset({"bpt", "ept", "it", "ph", "ut"})
 """Elements in a segment whose content is not text."""
 
 MAX_LANGUAGES = 1000
-BYTES_AT_ONCE = 1 << 16
 XML_LANG = "xml:lang"
 
 
@@ -29,56 +24,28 @@ def read_segments(
     `source_only`: the source is all that is wanted, so an error asks for its language alone.
     """
     reader = _Reader(path, languages)
-    found = 0
-    for block in read_blocks(path):
-        for start in range(0, len(block), BYTES_AT_ONCE):
-            for texts in reader.feed(block[start : start + BYTES_AT_ONCE]):
-                found += 1
-                yield texts
-    for texts in reader.close():
-        found += 1
+    found = False
+    for texts in reader.units():
+        found = True
         yield texts
     if not found:
         raise InputError(f"{path}: {reader.why_nothing(source_only=source_only)}")
 
 
-class _Reader:
-    """Collects the texts of units while the parser reports their parts."""
-
+class _Reader(UnitReader):
     def __init__(self, path: Path, languages: tuple[str, ...]) -> None:
-        self._path = path
+        super().__init__(path, "TMX")
         self._wanted = [_normal(language) for language in languages]
         self._given = languages
         self._seen: dict[str, None] = {}  # languages, in order
-        self._units: list[list[str]] = []  # complete, not yet taken
         self._unit: dict[str, str] = {}
         self._language = ""
-        self._segment: list[str] | None = None  # None: outside a segment
-        self._segment_chars = 0
+        self._is_in_segment = False
         self._codes = 0  # how many elements of codes are open
-        self._fed = 0
-        self._parser = parser = expat.ParserCreate()
-        parser.buffer_text = True
-        parser.StartElementHandler = self._start
-        parser.EndElementHandler = self._end
-        parser.CharacterDataHandler = self._text
-        parser.EntityDeclHandler = self._refuse_entity
-        parser.SkippedEntityHandler = self._named_character
 
-    def feed(self, block: bytes) -> list[list[str]]:
-        """Read some bytes; return the units that they complete."""
-        self._parse(block, is_last=False)
-        self._fed += len(block)
-        if self._fed - self._parser.CurrentByteIndex > MAX_LINE_BYTES + BYTES_AT_ONCE:
-            raise self._fault(f"a tag of over {MAX_LINE_BYTES:,} bytes: is it TMX?")
-        return self._taken()
-
-    def close(self) -> list[list[str]]:
-        """Check that the document is complete; return the units that are left."""
-        if not self._fed:
-            raise InputError(f"{self._path} is empty")
-        self._parse(b"", is_last=True)
-        return self._taken()
+    @property
+    def _counts(self) -> bool:
+        return self._is_in_segment and not self._codes
 
     def why_nothing(self, *, source_only: bool) -> str:
         """Say which languages there are."""
@@ -97,22 +64,6 @@ class _Reader:
                 )
         return f"no unit has all languages of --fields {','.join(self._given)}"
 
-    def _parse(self, block: bytes, *, is_last: bool) -> None:
-        try:
-            self._parser.Parse(block, is_last)
-        except expat.ExpatError as malformed:
-            what = expat.errors.messages.get(malformed.code, str(malformed))
-            raise InputError(
-                f"{self._path} line {malformed.lineno:,}: not XML: {what}"
-            ) from malformed
-
-    def _taken(self) -> list[list[str]]:
-        units, self._units = self._units, []
-        return units
-
-    def _fault(self, what: str) -> InputError:
-        return InputError(f"{self._path} line {self._parser.CurrentLineNumber:,}: {what}")
-
     def _start(self, name: str, attributes: dict[str, str]) -> None:
         match name:
             case "tu":
@@ -122,49 +73,29 @@ class _Reader:
                 if len(self._seen) < MAX_LANGUAGES:
                     self._seen.setdefault(self._language)
             case "seg":
-                self._segment, self._segment_chars, self._codes = [], 0, 0
-            case _ if self._segment is not None and name in CODES:
+                self._is_in_segment, self._codes = True, 0
+                self._begin_text()
+            case _ if self._is_in_segment and name in CODES:
                 self._codes += 1
 
     def _end(self, name: str) -> None:
         match name:
-            case "seg" if self._segment is not None:
+            case "seg" if self._is_in_segment:
                 # Of several variants of a language the first counts.
-                self._unit.setdefault(_normal(self._language), "".join(self._segment))
-                self._segment = None
+                self._unit.setdefault(_normal(self._language), "".join(self._pieces))
+                self._is_in_segment = False
             case "tu":
                 texts = [self._text_in(language) for language in self._wanted]
                 if None not in texts:
                     self._units.append([text for text in texts if text is not None])
-            case _ if self._segment is not None and name in CODES:
+            case _ if self._is_in_segment and name in CODES:
                 self._codes -= 1
-
-    def _text(self, text: str) -> None:
-        if self._segment is not None and not self._codes:
-            self._segment.append(text)
-            self._segment_chars += len(text)
-            if self._segment_chars > MAX_LINE_BYTES:
-                raise self._fault(f"a segment of over {MAX_LINE_BYTES:,} characters: is it text?")
 
     def _text_in(self, language: str) -> str | None:
         if language in self._unit:
             return self._unit[language]
         regional = (text for one, text in self._unit.items() if _fits(language, one))
         return next(regional, None)
-
-    def _refuse_entity(self, name: str, *_declaration: object) -> None:
-        raise self._fault(
-            f"it defines the entity {name!r}, which is refused for safety: write the text itself"
-        )
-
-    def _named_character(self, name: str, is_parameter: bool) -> None:
-        """Read the names that HTML has, such as nbsp; a DTD that defines others is not read."""
-        if is_parameter:
-            return
-        character = html.unescape(f"&{name};")
-        if character == f"&{name};":
-            raise self._fault(f"the entity {name!r} is not known: write the text itself")
-        self._text(character)
 
 
 def _normal(language: str) -> str:
