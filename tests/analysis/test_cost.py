@@ -1,5 +1,8 @@
 """The counted cost against formulas, for models of random sizes."""
 
+import subprocess
+import sys
+
 import pytest
 import torch
 from hypothesis import given, settings
@@ -93,3 +96,17 @@ def test_activations_are_those_that_a_real_run_keeps(c: TransformerConfig, lengt
     assert logits.requires_grad
     real = sum(tensor.untyped_storage().nbytes() for tensor in kept.values())
     assert cost_of(c, length=length).activation_bytes_per_token == pytest.approx(real / length)
+
+
+def test_a_process_that_has_built_no_other_model_can_count() -> None:
+    """Operators of layers that the model has not are not missed."""
+    code = (
+        "from transduce.analysis.cost import cost_of\n"
+        "from transduce.config.presets import preset_named\n"
+        "print(cost_of(preset_named('rnn_tiny').model, length=5).parameters)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, check=False
+    )
+    assert ended.returncode == 0, ended.stderr
+    assert int(ended.stdout) > 0

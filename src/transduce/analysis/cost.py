@@ -19,6 +19,7 @@ from torch.autograd.graph import saved_tensors_hooks
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.utils.flop_counter import FlopCounterMode
 
+import transduce.nn.mixers.state_spaces.scan  # noqa: F401  makes torch.ops.transduce.scan
 from transduce.config.schema import ModelConfig
 from transduce.models.base import Seq2Seq
 from transduce.models.build import assemble
