@@ -8,7 +8,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
 
 from transduce.data.alignment.grids import Cells, Grids, batches_of_grids
@@ -144,6 +143,8 @@ def _joint_backward(grids: Grids, probabilities: Cells) -> Cells:
 
 def _probabilities(counts: Cells, given: NDArray[np.int64]) -> Cells:
     """Return exp(ψ(count + α) − ψ(sum of these)) of each pair: the variational M step."""
+    import torch  # here, because the processes that only align do not need it
+
     totals = np.bincount(given, counts) + ALPHA * np.bincount(given)
     logarithms = torch.digamma(torch.from_numpy(counts + np.float32(ALPHA)).double())
     sums = torch.digamma(torch.from_numpy(totals).clamp_min(ALPHA))
