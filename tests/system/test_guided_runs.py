@@ -27,7 +27,7 @@ def test_a_guided_run_resumes_to_the_same_bits(tmp_path: Path) -> None:
     src, tgt = corpus / "a.en", corpus / "a.de"
     whole, parts = tmp_path / "whole", tmp_path / "parts"
     transduce.train(src=src, tgt=tgt, out=whole, settings=settings())
-    stopped_run(corpus, parts, after=13, **GUIDED)
+    stopped_run(corpus, parts, after=13, model__guided_alignment="0.5", model__n_layers="2")
     transduce.train(src=src, tgt=tgt, out=parts, settings=settings())
     weights = {(folder / "model.safetensors").read_bytes() for folder in (whole, parts)}
     assert len(weights) == 1

@@ -67,9 +67,9 @@ def _in_blocks(
     keys each query sees, and the links within the window.
     """
     rest = -q.size(0) % BLOCK
-    queries = F.pad(q, (0, 0, 0, rest)).unflatten(0, (-1, BLOCK))
-    first, end = (F.pad(x, (0, rest)).unflatten(0, (-1, BLOCK)) for x in (ranges.first, ranges.end))
-    links = F.pad(links, (0, rest), value=-1).unflatten(0, (-1, BLOCK))
+    queries = F.pad(q, (0, 0, 0, rest)).view(-1, BLOCK, q.size(1))
+    first, end = (F.pad(x, (0, rest)).view(-1, BLOCK) for x in (ranges.first, ranges.end))
+    links = F.pad(links, (0, rest), value=-1).view(-1, BLOCK)
     begins = first[:, :1]
     columns = begins + torch.arange(WINDOW, device=q.device)
     keys = k[columns.clamp_max(k.size(0) - 1)]

@@ -127,7 +127,9 @@ def test_pairs_with_noise_have_no_links(corpus: tuple[Store, Path], tmp_path: Pa
     assert clean.links is not None
     assert noised.links is not None
     every = np.arange(len(store))
-    is_clean = np.array([(noised.src[n].tolist() == store.src[n].tolist()) for n in every])
+    is_clean = np.array(
+        [(noised.src[n].tolist() == store.src[n].tolist()) for n in range(len(store))]
+    )
     assert 0.3 < is_clean.mean() < 0.8
     assert (noised.links.lengths == noised.tgt.lengths).all()
     changed, same = every[~is_clean], every[is_clean]

@@ -103,7 +103,8 @@ def _occurring(src: Side, tgt: Side) -> PairTable:
 def _different(keys: Keys) -> Keys:
     """Return each key once; numpy's `unique` takes several times as long."""
     keys = np.sort(keys)
-    return keys[np.append(True, keys[1:] != keys[:-1])]
+    once: Keys = keys[np.append(True, keys[1:] != keys[:-1])]
+    return once
 
 
 def _count(
@@ -129,7 +130,8 @@ def _joint_forward(grids: Grids, probabilities: Cells) -> Cells:
     prior = near * ((1 - P_NULL) / np.maximum(near.sum(axis=1, keepdims=True), np.float32(1e-30)))
     prior[:, 0] = P_NULL * grids.tgt_real[:, 0]
     prior[:, 0, 0] = 0
-    return prior * probabilities
+    cells: Cells = prior * probabilities
+    return cells
 
 
 def _joint_backward(grids: Grids, probabilities: Cells) -> Cells:
@@ -138,7 +140,8 @@ def _joint_backward(grids: Grids, probabilities: Cells) -> Cells:
     prior = near * ((1 - P_NULL) / np.maximum(near.sum(axis=2, keepdims=True), np.float32(1e-30)))
     prior[:, :, 0] = P_NULL * grids.src_real[:, :, 0]
     prior[:, 0, 0] = 0
-    return prior * probabilities
+    cells: Cells = prior * probabilities
+    return cells
 
 
 def _probabilities(counts: Cells, given: NDArray[np.int64]) -> Cells:

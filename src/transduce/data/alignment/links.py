@@ -70,19 +70,19 @@ def with_links(store: Store, cache: Path, *, processes: int, progress: Progress)
 
 def _aligned(store: Store, processes: int) -> Iterator[tuple[int, Links]]:
     """Stream how many pairs are aligned, and the links of the last of them."""
-    aligner = train_aligner(*_sides(store, _sample(store))).pruned()
+    aligner = train_aligner(*sides_of(store, sample_of(store))).pruned()
     starts = range(0, len(store), CHUNK_PAIRS)
     chunks = (np.arange(start, min(start + CHUNK_PAIRS, len(store))) for start in starts)
     if processes == 1 or len(starts) == 1:
         for chunk in chunks:
-            yield int(chunk[-1]) + 1, aligner.links(*_sides(store, chunk))
+            yield int(chunk[-1]) + 1, aligner.links(*sides_of(store, chunk))
         return
     with process_pool(processes, _start, aligner) as pool:
         waiting: deque[tuple[int, Future[Links]]] = deque()
         try:
             for chunk in chunks:
                 with ctrl_c_blocked():
-                    future = pool.submit(_links, *_sides(store, chunk))
+                    future = pool.submit(_links, *sides_of(store, chunk))
                 waiting.append((int(chunk[-1]) + 1, future))
                 if len(waiting) > 2 * processes:
                     yield _finished(*waiting.popleft())
@@ -92,13 +92,14 @@ def _aligned(store: Store, processes: int) -> Iterator[tuple[int, Links]]:
             pool.shutdown(wait=True, cancel_futures=True)
 
 
-def _sample(store: Store) -> NDArray[np.int64]:
+def sample_of(store: Store) -> NDArray[np.int64]:
     """Return the pairs to learn from: all, or every n-th."""
     cells = int(cells_of(store.src.lengths, store.tgt.lengths).sum())
     return np.arange(0, len(store), -(-cells // SAMPLE_CELLS) or 1)
 
 
-def _sides(store: Store, pairs: NDArray[np.int64]) -> tuple[Side, Side]:
+def sides_of(store: Store, pairs: NDArray[np.int64]) -> tuple[Side, Side]:
+    """Return both sides of some pairs."""
     src, tgt = (Side(one.gather(pairs), one.lengths_of(pairs)) for one in (store.src, store.tgt))
     return src, tgt
 
