@@ -85,6 +85,11 @@ class ModelConfig(Section):
         """The longest source or target in tokens, EOS included; None: no limit."""
         return None
 
+    @property
+    def needs_links(self) -> bool:
+        """Whether training needs to know which tokens translate each other."""
+        return False
+
     def fitted_to(self, vocabulary: Sequence[str]) -> Tree:
         """Return the settings that follow from a vocabulary, given as the texts of its entries."""
         return {"vocab_size": len(vocabulary)}

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from transduce.config.schema import DataConfig
+from transduce.data.alignment.links import with_links
 from transduce.data.cleaning import (
     DEFAULT_RULES,
     UNREADABLE,
@@ -114,11 +115,13 @@ def prepare(
     phase: Phase,
     target_form: TargetForm | None = None,
     src_vocab_size: int | None = None,
+    linked: bool = False,
 ) -> Prepared:
     """Learn the vocabulary, unless a tokenizer is given, and encode everything.
 
     With a `target_form`, target text is learned and encoded in that form. `src_vocab_size` is for
-    sides with vocabularies of their own; if not given, it is `vocab_size`.
+    sides with vocabularies of their own; if not given, it is `vocab_size`. If `linked`, the tokens
+    of the training pairs are aligned.
     """
     wanted = _wanted_vocabulary(config, vocab_size, src_vocab_size)
     judging = StoreSpec(
@@ -142,6 +145,9 @@ def prepare(
             train = open_or_build(
                 spec, cache, pairs=corpora.pairs, processes=processes, progress=progress
             )
+        if linked:
+            with phase("aligning") as progress:
+                train = with_links(train, cache, processes=processes, progress=progress)
         dev_spec = StoreSpec(corpora.dev, path, None, target_form=target_form)
         dev = open_or_build(dev_spec, cache, processes=1)
         dev_pairs = [pair for source in corpora.dev for pair in read_pairs(source)]

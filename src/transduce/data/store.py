@@ -96,6 +96,8 @@ class Store:
     src: Sentences
     tgt: Sentences
     manifest: dict[str, Any]
+    links: Sentences | None = None
+    """For each target token the number of the source token that it translates, from 1; 0: none."""
 
     def __len__(self) -> int:
         return len(self.src)
@@ -103,20 +105,9 @@ class Store:
     @classmethod
     def open(cls, folder: Path) -> Self:
         """Map a store into memory; raise if a file was truncated or changed."""
-        manifest = _read_manifest(folder)
-        for name, expected in manifest["files"].items():
-            if _fingerprint(folder / name) != expected:
-                raise InputError(
-                    f"{folder / name} was truncated or changed after it was written; "
-                    f"delete {folder} and run the command again to rebuild it"
-                )
-        kind = np.dtype(manifest["ids"])
-        src, tgt = (
-            Sentences(
-                _mapped(folder / f"{side}.ids", kind), _mapped(folder / f"{side}.ends", np.int64)
-            )
-            for side in SIDES
-        )
+        kinds = {f"{side}.ends": np.dtype(np.int64) for side in SIDES}
+        manifest, files = open_files(folder, kinds)
+        src, tgt = (Sentences(files[f"{side}.ids"], files[f"{side}.ends"]) for side in SIDES)
         return cls(src, tgt, manifest)
 
 
@@ -228,7 +219,7 @@ def open_or_build(
         with reporting_write_errors(folder), atomic_folder(folder) as making:
             manifest = _build(spec, making, processes, lambda done: progress(done, total))
             _check_unchanged(spec, identity)
-            _write_manifest(making, manifest | {"identity": identity})
+            write_manifest(making, manifest | {"identity": identity})
     return Store.open(folder)
 
 
@@ -317,7 +308,28 @@ class _SideWriter:
         return dict(zip(self._names, prints, strict=True))
 
 
-def _write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
+def open_files(
+    folder: Path, kinds: dict[str, np.dtype[Any]]
+) -> tuple[dict[str, Any], dict[str, NDArray[Any]]]:
+    """Return the manifest of a folder, and its files mapped into memory, by name.
+
+    `kinds` has the types of arrays; those that it does not name are of ids. Raises if a file was
+    truncated or changed.
+    """
+    manifest = _read_manifest(folder)
+    for name, expected in manifest["files"].items():
+        if _fingerprint(folder / name) != expected:
+            raise InputError(
+                f"{folder / name} was truncated or changed after it was written; "
+                f"delete {folder} and run the command again to rebuild it"
+            )
+    return manifest, {
+        name: _mapped(folder / name, kinds.get(name) or np.dtype(manifest["ids"]))
+        for name in manifest["files"]
+    }
+
+
+def write_manifest(folder: Path, manifest: dict[str, Any]) -> None:
     """Write the manifest, with its checksum in the first line."""
     text = json.dumps(manifest, indent=1)
     (folder / MANIFEST).write_text(f"{zlib.crc32(text.encode())}\n{text}", encoding="utf-8")

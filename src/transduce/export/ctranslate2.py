@@ -164,13 +164,15 @@ def specification(
 def description(model: Transformer, config: TransformerConfig, entries: "Entries") -> Any:
     """Return a model and its vocabulary in CTranslate2's terms; the model may be without memory."""
     specs = library().specs
+    # The attention that it returns is the average of the first heads of a layer.
+    layer, heads = (config.alignment_layer - 1, 1) if config.guided_alignment else (-1, config.h)
     spec = specs.TransformerSpec.from_config(
         (config.n_encoder_layers, config.n_decoder_layers),
         config.h,
         pre_norm=config.norm == "pre",
         activation=_activation(specs, config),
-        alignment_layer=-1,
-        alignment_heads=config.h,  # the attention that it returns is the average of all heads
+        alignment_layer=layer,
+        alignment_heads=heads,
     )
     _fill(spec, model)
     spec.config.layer_norm_epsilon = config.norm_epsilon

@@ -32,6 +32,7 @@ class Attention:
     cross: NDArray[np.float32]  # [N, h, T, S]
     source_are_bytes: bool = True  # characters of tokens stand for bytes, as in our subwords
     target_are_bytes: bool = True
+    alignment_head: tuple[int, int] | None = None  # layer and head that were trained to align
 
 
 def attention_of(
@@ -63,6 +64,7 @@ def attention_of(
         cross=weights(maps.cross, 0),
         source_are_bytes=tokenizer.source.is_byte_level,
         target_are_bytes=tokenizer.target.is_byte_level,
+        alignment_head=model.abilities.alignment_head,
     )
 
 

@@ -34,6 +34,8 @@ class Abilities:
     """`multi_token_step` reads several tokens at once during a search, and can go back."""
     attention_maps: bool = False
     """`attention_maps` returns the weights of its heads, of cross-attention at least."""
+    alignment_head: tuple[int, int] | None = None
+    """The decoder layer and the head, from 0, whose attention to the source is trained to align."""
     exports: frozenset[str] = frozenset()
     """The formats of `transduce export` that can express it."""
 
@@ -132,9 +134,18 @@ class Seq2Seq(nn.Module, ABC):
         """
 
     def training_states(
-        self, src: Tensor, tgt_in: Tensor, layout: PackedLayout | None = None
+        self,
+        src: Tensor,
+        tgt_in: Tensor,
+        layout: PackedLayout | None = None,
+        links: Tensor | None = None,
     ) -> TrainingStates:
-        """Run encoder and decoder for a training step; a model with a loss of its own adds it."""
+        """Run encoder and decoder for a training step; a model with a loss of its own adds it.
+
+        `links`, [B, T], has for each target token the column of the source token that it
+        translates, or -1; only models with an `alignment_head` are given them.
+        """
+        assert links is None, "only an alignment head is trained with links"
         if layout is None:
             return TrainingStates(self.decode_states(self.encode(src), tgt_in))
         return TrainingStates(self.decode_states(self.encode(src, layout), tgt_in, layout))

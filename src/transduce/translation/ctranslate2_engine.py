@@ -306,7 +306,7 @@ class CTranslate2Engine(Engine):
         return best or [Hypothesis([], -math.inf, is_finished=False)]
 
     def cross_attention(self, pairs: Sequence[TokenPair]) -> list[Weights] | None:
-        """Have it write the translations once more: it returns the attention of the last layer."""
+        """Have it write the translations once more: it returns the attention of one layer."""
         found: list[Weights] = [np.zeros((1, 0, len(src) + 1)) for src, _ in pairs]
         some = [place for place, (_, tgt) in enumerate(pairs) if tgt]
         lengths = [max(map(len, pairs[place])) + 1 for place in some]

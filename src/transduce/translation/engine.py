@@ -77,7 +77,8 @@ class Engine(ABC):
     def cross_attention(self, pairs: Sequence[TokenPair]) -> list[Weights] | None:
         """Return how translations attend to their sources, [N, T, S + 1] each; None: not at all.
 
-        Heads are averaged; there may be fewer layers than the model has. The last column is EOS.
+        Heads are averaged; there may be fewer layers than the model has. If a head was trained to
+        align, it is that head alone. The last column is EOS.
         """
 
     def check(self, options: Options, *, has_prefixes: bool) -> None:

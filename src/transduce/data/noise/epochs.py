@@ -62,10 +62,15 @@ class EpochNoise:
         fits &= ~_has_unknown(tgt) & (src.lengths > 0) & (tgt.lengths > 0)
         places = np.full(len(clean), -1, dtype=np.int32)
         places[drawn.pairs[fits]] = np.arange(int(fits.sum()), dtype=np.int32)
+        src, tgt, links = src.only(fits), tgt.only(fits), None
+        if clean.links is not None:  # those of pairs with noise are not known
+            none = Side(np.zeros(tgt.ids.size, dtype=clean.links.ids.dtype), tgt.lengths)
+            links = NoisedSentences.over(clean.links, none, places)
         return replace(
             clean,
-            src=NoisedSentences.over(clean.src, src.only(fits), places),
-            tgt=NoisedSentences.over(clean.tgt, tgt.only(fits), places),
+            src=NoisedSentences.over(clean.src, src, places),
+            tgt=NoisedSentences.over(clean.tgt, tgt, places),
+            links=links,
         )
 
     def sampled_lengths(

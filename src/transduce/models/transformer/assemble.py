@@ -64,6 +64,8 @@ def assemble(c: TransformerConfig) -> Transformer:
         p_drop=c.p_drop,
         pad_id=PAD_ID,
         balance_weight=c.balance_weight,
+        guided_alignment=c.guided_alignment,
+        alignment_layer=c.alignment_layer - 1,
         src_embedding=SourceEmbedding(c.src_vocab_size, c.d_model) if c.src_vocab_size else None,
     )
 

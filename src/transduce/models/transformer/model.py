@@ -23,6 +23,7 @@ from transduce.nn.feed_forward import (
     FeedForward,
     GatedFeedForward,
 )
+from transduce.nn.guided_attention import AlignmentGuide, alignment_loss
 from transduce.nn.mixers.attention import (
     Attend,
     AttentionRecorder,
@@ -146,13 +147,20 @@ class DecoderLayer(MixingLayer):
         allowed: KeyRanges | None,
         attend: Attend,
         routing: Routing | None = None,
+        guide: AlignmentGuide | None = None,
     ) -> Tensor:
         """Map [B, T, d_model] to the same shape; padding is last, so no token attends to it."""
+        states, seen = memory.states, memory.allowed
+
+        def attend_to_source(x: Tensor) -> Tensor:
+            if guide is not None:
+                attention, links = self.cross_attention, guide.links
+                guide.loss = alignment_loss(attention, x, states, allowed=seen, links=links)
+            context: Tensor = self.cross_attention(x, states, allowed=seen, attend=attend)
+            return context
+
         x = self.add_norm_1(x, lambda x: self.mix(x, allowed=allowed, causal=True, attend=attend))
-        x = self.add_norm_2(
-            x,
-            lambda x: self.cross_attention(x, memory.states, allowed=memory.allowed, attend=attend),
-        )
+        x = self.add_norm_2(x, attend_to_source)
         x = self.add_norm_3(x, _routed(self.feed_forward, routing))
         return x
 
@@ -238,6 +246,8 @@ class Transformer(Seq2Seq):
         p_drop: float,
         pad_id: int,
         balance_weight: float = 0.0,
+        guided_alignment: float = 0.0,
+        alignment_layer: int = 0,
         src_embedding: SourceEmbedding | None = None,
     ) -> None:
         super().__init__()
@@ -252,6 +262,8 @@ class Transformer(Seq2Seq):
         self.pad_id = pad_id
         self.has_experts = parts.mixture is not None
         self.balance_weight = balance_weight
+        self.guided_alignment = guided_alignment
+        self.alignment_layer = alignment_layer  # from 0
 
     @property
     def abilities(self) -> Abilities:
@@ -282,6 +294,7 @@ class Transformer(Seq2Seq):
             attention_maps=not any(
                 isinstance(layer.cross_attention, LowRankAttention) for layer in self.decoder
             ),
+            alignment_head=(self.alignment_layer, 0) if self.guided_alignment > 0 else None,
             exports=frozenset({"ctranslate2", "huggingface"} if is_papers else ()),
         )
 
@@ -298,15 +311,30 @@ class Transformer(Seq2Seq):
         )
 
     def training_states(
-        self, src: Tensor, tgt_in: Tensor, layout: PackedLayout | None = None
+        self,
+        src: Tensor,
+        tgt_in: Tensor,
+        layout: PackedLayout | None = None,
+        links: Tensor | None = None,
     ) -> TrainingStates:
-        """Run encoder and decoder for a training step; experts add what balances them."""
-        if not self.has_experts:
+        """Run encoder and decoder for a training step.
+
+        Experts add what balances them, links what guides the alignment head.
+        """
+        if not self.has_experts and links is None:
             return super().training_states(src, tgt_in, layout)
         balances: list[Tensor] = []
+        guide = None if links is None else AlignmentGuide(links)
         memory = self.encode(src, layout, balances=balances)
-        states = self._last_states(memory, tgt_in, layout, balances=balances)  # [B, T, d_model]
-        auxiliary = self.balance_weight * torch.stack(balances).sum() if balances else None
+        states = self._last_states(
+            memory, tgt_in, layout, balances=balances, guide=guide
+        )  # [B, T, d_model]
+        losses = [self.balance_weight * torch.stack(balances).sum()] if balances else []
+        if guide is not None:
+            assert guide.loss is not None, "a decoder layer is guided"
+            real = (tgt_in != self.pad_id).sum().clamp_min(1)
+            losses.append(self.guided_alignment * guide.loss / real)
+        auxiliary = torch.stack(losses).sum() if losses else None
         return TrainingStates(self.embedding.with_bias(states), auxiliary)
 
     def encode(
@@ -354,15 +382,17 @@ class Transformer(Seq2Seq):
         *,
         attend: Attend = attend_fused,
         balances: list[Tensor] | None = None,
+        guide: AlignmentGuide | None = None,
     ) -> Tensor:
         if layout is None:
             positions, allowed = self.positions(tgt_in.size(1)), None
         else:
             positions, allowed = self.positions.at(layout.tgt_positions), layout.tgt_to_tgt
         x = self._embed(tgt_in, positions)  # [B, T, d_model]
-        for layer in self.decoder:
+        for number, layer in enumerate(self.decoder):
             routing = self._routing(tgt_in)
-            x = layer(x, memory, allowed=allowed, attend=attend, routing=routing)
+            guided = guide if number == self.alignment_layer else None
+            x = layer(x, memory, allowed=allowed, attend=attend, routing=routing, guide=guided)
             _collect(routing, balances)
         states: Tensor = self.decoder_norm(x)  # [B, T, d_model]
         return states

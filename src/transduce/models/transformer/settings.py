@@ -30,6 +30,11 @@ def _per_head(section: dict[str, Any]) -> int:
     return width
 
 
+def _last_but_one(section: dict[str, Any]) -> int:
+    n_layers: int = section["n_decoder_layers"]
+    return max(1, n_layers - 1)
+
+
 def _max_distance(section: dict[str, Any]) -> int:
     return 128 if section["positions"] == "t5" else 16
 
@@ -171,6 +176,16 @@ class TransformerConfig(ModelConfig):
         description="weight in the loss of the squared variation of the experts' importance and "
         "load (Shazeer et al. 2017, §4 and appendix A)",
     )
+    guided_alignment: Annotated[float, Field(ge=0, le=1_000)] = Field(
+        default=0.0,
+        description="weight in the loss of guided alignment (Garg et al. 2019), a deviation above "
+        "0: a head learns to attend to the source token that a statistical aligner says",
+    )
+    alignment_layer: Depth = Field(
+        default_factory=_last_but_one,
+        description="the decoder layer, from 1, whose first head guided_alignment trains; if not "
+        "given, the last but one",
+    )
 
     @model_validator(mode="after")
     def _heads_divide_the_width(self) -> Self:
@@ -228,6 +243,23 @@ class TransformerConfig(ModelConfig):
         return self
 
     @model_validator(mode="after")
+    def _a_head_can_be_guided(self) -> Self:
+        if not self.guided_alignment:
+            return self
+        if self.cross_mixer != "attention" or self.attention_score == "additive":
+            raise ValueError(
+                f"model.guided_alignment={self.guided_alignment} trains the weights of a head, "
+                "which model.cross_mixer=linformer and model.attention_score=additive do not "
+                "have, or not as a product; leave one of them out"
+            )
+        if self.alignment_layer > self.n_decoder_layers:
+            raise ValueError(
+                f"model.alignment_layer={self.alignment_layer}: the decoder has layers 1 to "
+                f"{self.n_decoder_layers}"
+            )
+        return self
+
+    @model_validator(mode="after")
     def _there_are_enough_experts(self) -> Self:
         if 0 < self.experts < self.experts_per_token:
             raise ValueError(
@@ -235,6 +267,11 @@ class TransformerConfig(ModelConfig):
                 f"model.experts={self.experts}; lower it, or set model.experts=0 for none"
             )
         return self
+
+    @property
+    def needs_links(self) -> bool:
+        """Whether training needs to know which tokens translate each other."""
+        return self.guided_alignment > 0
 
     @property
     def max_length(self) -> int:
@@ -312,7 +349,7 @@ class TransformerConfig(ModelConfig):
     def free_settings(self) -> frozenset[str]:
         """Return the names of the settings that fine-tuning may change."""
         dropouts = {"p_drop", "p_drop_attention", "p_drop_ff"}
-        of_experts = {"expert_capacity", "balance_weight"}
+        losses = {"expert_capacity", "balance_weight", "guided_alignment", "alignment_layer"}
         # A computed table can be longer.
         is_computed = self.positions != "learned" and not self.has_linformer
-        return frozenset(dropouts | of_experts | ({"max_positions"} if is_computed else set()))
+        return frozenset(dropouts | losses | ({"max_positions"} if is_computed else set()))

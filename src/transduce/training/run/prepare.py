@@ -80,6 +80,7 @@ def prepare_run(
         processes=1 if corpora.pairs <= FEW_PAIRS else min(8, os.cpu_count() or 1),
         phase=phase,
         target_form=target_form,
+        linked=config.model.needs_links,
     )
     fitted = Plan({})
     if settled is None:

@@ -88,11 +88,15 @@ class TrainStep:
         self.optimiser.set_rate(rate)
         return StepResult(*self._update().unbind())
 
-    def _backward(self, src: Tensor, tgt_in: Tensor, tgt_out: Tensor, *bounds: Tensor) -> Tensor:
-        """Add the gradients of a batch; return its part of the mean loss."""
-        layout = PackedLayout(*bounds) if bounds else None
+    def _backward(self, src: Tensor, tgt_in: Tensor, tgt_out: Tensor, *more: Tensor) -> Tensor:
+        """Add the gradients of a batch; return its part of the mean loss.
+
+        `more` has the two tensors of a packed row's layout, and the links, where there are such.
+        """
+        layout = PackedLayout(*more[:2]) if len(more) >= 2 else None
+        links = more[-1:] if len(more) % 2 else ()
         with self._machine.autocasting():
-            found = self.model.training_states(src, tgt_in, layout)
+            found = self.model.training_states(src, tgt_in, layout, *links)
             loss, _ = smoothed_loss(
                 found.states, self.model.projection, tgt_out, eps_ls=self._config.training.eps_ls
             )
@@ -107,6 +111,8 @@ class TrainStep:
         tensors = [batch.src, batch.tgt_in, batch.tgt_out]
         if batch.layout is not None:
             tensors += [batch.layout.src, batch.layout.tgt]
+        if batch.links is not None:
+            tensors.append(batch.links)
         if self._stream is None or batch.layout is None:
             device = self._machine.device
             return self._uncompiled_backward(), [t.to(device, non_blocking=True) for t in tensors]

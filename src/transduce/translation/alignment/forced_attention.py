@@ -23,7 +23,8 @@ def forced_attention(
 ) -> list[Weights]:
     """Return cross-attention for each pair, averaged over heads, [N, T, S + 1].
 
-    Its row t belongs to the step that chose token t; the last column is EOS.
+    If a head was trained to align, it is that head alone, as one layer. Row t belongs to the step
+    that chose token t; the last column is EOS.
     """
     found: list[Weights] = [np.zeros((0, 0, 0))] * len(pairs)
     lengths = [max(len(src), len(tgt)) + 1 for src, tgt in pairs]
@@ -33,11 +34,19 @@ def forced_attention(
         shifted = [[BOS_ID, *pairs[place][1]][: max(1, len(pairs[place][1]))] for place in places]
         with torch.inference_mode():
             maps = model.attention_maps(_padded(sources, device), _padded(shifted, device))
-            means = maps.cross.float().mean(dim=2).cpu().numpy()  # [N, B, T, S]
+            means = _aligning(model, maps.cross).float().mean(dim=2).cpu().numpy()  # [N, B, T, S]
         for row, place in enumerate(places):
             n_src, n_tgt = len(sources[row]), len(pairs[place][1])
             found[place] = means[:, row, :n_tgt, :n_src].copy()
     return found
+
+
+def _aligning(model: Seq2Seq, cross: torch.Tensor) -> torch.Tensor:
+    """Return the head that was trained to align, or all of [N, B, h, T, S]."""
+    if model.abilities.alignment_head is None:
+        return cross
+    layer, head = model.abilities.alignment_head
+    return cross[layer : layer + 1, :, head : head + 1]
 
 
 def _padded(rows: list[list[int]], device: torch.device) -> torch.Tensor:

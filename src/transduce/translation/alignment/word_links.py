@@ -5,8 +5,9 @@ Weights are summed over the tokens of a source word and averaged over the tokens
 word; the weight of the source's EOS is left out. So every word of the translation has exactly one
 partner. Words of scripts without spaces are the model's tokens.
 
-If no layer is given, it is the one whose heads, averaged, are the most peaked: they are where they
-agree. No single head is as good. On 200 sentences of Multi30k, with a model of 3 layers and 4
+If no layer is given, it is the head that was trained to align (`model.guided_alignment`). If there
+is none, it is the layer whose heads, averaged, are the most peaked: they are where they agree. No
+single head is as good. On 200 sentences of Multi30k, with a model of 3 layers and 4
 heads, the average of the last layer, which this rule chooses for 198 of them, agrees with 83 % of
 the links on which IBM model 1 agrees with itself in both directions; the best single head with
 70 %, the most peaked head of each sentence with 62 %, the average of all layers with 73 % and that
@@ -91,6 +92,8 @@ def _word_weights(
     _check(layer, head, *one.cross.shape[:2])
     by_words: Weights = tgt.means() @ one.cross @ src.sums()  # [N, h, T, S]
     averages: Weights = by_words.mean(axis=1)  # [N, T, S]
+    if layer is None and one.alignment_head is not None:
+        layer, head = one.alignment_head
     if layer is None:
         layer = most_peaked(averages[:, :, _text_words(src)])
     chosen: Weights = averages[layer] if head is None else by_words[layer, head]  # [T, S]

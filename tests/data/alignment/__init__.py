@@ -1,0 +1,1 @@
+"""Tests of the word aligner and of its links."""
