@@ -13,8 +13,8 @@ from torch import Tensor
 from transduce.models.base import Searchable, State
 from transduce.search.cancel import raise_if_cancelled
 from transduce.search.candidates import best_continuations
-from transduce.search.constraint import Constraint, private_copy, steering_of
-from transduce.search.constraints.steering import steered_continuations
+from transduce.search.constraint import Constraint, private_copy
+from transduce.search.constraints.steering import steered_continuations, steering_of
 from transduce.search.hypothesis import Hypothesis
 from transduce.text.special_ids import BOS_ID, EOS_ID
 
@@ -245,11 +245,7 @@ class Search(Generic[State]):
         steering = steering_of(constraint)
         if steering is not None:
             return steered_continuations(
-                logits,
-                self.scores,
-                steering,
-                allowed=constraint.allowed(self.position),
-                renormalise=constraint.renormalises,
+                logits, self.scores, steering, constraint, position=self.position
             )
         return best_continuations(
             logits,

@@ -30,7 +30,7 @@ def best_continuations(
     """
     n = min(count, logits.size(2))
     if allowed is None:
-        best, ids, normaliser = _likeliest(logits, n)  # [B, k, n]
+        best, ids, normaliser = likeliest(logits, n)  # [B, k, n]
         log_p = best - normaliser  # [B, k, n]
     else:
         best, ids, normaliser = likeliest_allowed(logits, n, allowed, renormalise=renormalise)
@@ -41,12 +41,12 @@ def best_continuations(
     return best, places // ids.size(2), ids.flatten(1).gather(1, places)
 
 
-def _likeliest(logits: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
+def likeliest(logits: Tensor, count: int) -> tuple[Tensor, Tensor, Tensor]:
     """Return the largest logits of every row, their ids, and the log of the row's sum of exp."""
     if _suits_kernel(logits, count):
-        from transduce.search.kernels import likeliest
+        from transduce.search import kernels
 
-        return likeliest(logits.contiguous(), count)
+        return kernels.likeliest(logits.contiguous(), count)
     best, ids = top_of_rows(logits, count)
     return best, ids, best[..., :1] - _log_probability_of(ids[..., :1], logits)
 
@@ -56,9 +56,11 @@ def likeliest_allowed(
 ) -> tuple[Tensor, Tensor, Tensor]:
     """Do the same among the allowed tokens; the sum is over these alone if renormalised."""
     if _suits_kernel(logits, count):
-        from transduce.search.kernels import likeliest
+        from transduce.search import kernels
 
-        return likeliest(logits.contiguous(), count, allowed=allowed, renormalise=renormalise)
+        return kernels.likeliest(
+            logits.contiguous(), count, allowed=allowed, renormalise=renormalise
+        )
     choosable = logits.masked_fill(~allowed, -torch.inf)  # [B, k, V]
     best, ids = top_of_rows(choosable, count)
     summed = choosable if renormalise else logits

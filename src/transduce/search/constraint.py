@@ -9,7 +9,7 @@ that `copy_from` copies: a step that is replayed reads the memory of the search 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass
 from functools import reduce
-from typing import Any, Protocol, Self, runtime_checkable
+from typing import Any, Protocol, Self
 
 import numpy as np
 import torch
@@ -66,22 +66,6 @@ class Constraint(Protocol):
 
     def copy_from(self, other: Self, sentences: Tensor, *, steps: int) -> None:
         """Become those sentences of another constraint, which has made that many steps."""
-        ...
-
-
-@runtime_checkable
-class Steering(Protocol):
-    """What a constraint adds to a beam search if some tokens bring it nearer to its end.
-
-    Without it, hypotheses that obey early would lose against those that still have to.
-    """
-
-    def proposals(self) -> Tensor:
-        """Return tokens that each hypothesis should be tried with, [B, k, n]; −1: none."""
-        ...
-
-    def progress(self, parents: Tensor, ids: Tensor) -> Tensor:
-        """Return how far candidates have come, [B, n]: hypotheses, [B, n], and tokens, [B, n]."""
         ...
 
 
@@ -298,16 +282,3 @@ class AllOf(StateGroup):
         """Let each of them read the tokens."""
         for constraint in self.constraints:
             constraint.advance(ids, position)
-
-
-def steering_of(constraint: Constraint) -> Steering | None:
-    """Return the part of a constraint that steers a beam search, if there is one."""
-    parts = constraint.constraints if isinstance(constraint, AllOf) else (constraint,)
-    for part in parts:
-        if isinstance(part, AllOf):
-            found = steering_of(part)
-            if found is not None:
-                return found
-        elif isinstance(part, Steering):
-            return part
-    return None

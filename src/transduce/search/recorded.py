@@ -25,6 +25,8 @@ from transduce.text.special_ids import PAD_ID
 
 ROUND_TO = 8
 """The tokens of sources and the steps of a search are rounded up to a multiple of it."""
+ROUND_CONSTRAINED_TO = 32
+"""The same for the steps of a constrained search, whose limits follow no length of a source."""
 
 
 class SearchShape(NamedTuple):
@@ -84,10 +86,13 @@ class RecordedBeamSearch(Generic[State]):
         if self._longest_source is not None:
             padding = min(padding, self._longest_source - src.size(1))
         longest = int(limits.max())
+        max_steps = longest + padding  # what the longest source of this shape may take
+        if constraint is not None:
+            max_steps += -max_steps % ROUND_CONSTRAINED_TO
         shape = SearchShape(
             _power_of_two(src.size(0)),
             src.size(1) + padding,
-            longest + padding,  # what the longest source of this shape may take
+            max_steps,
             beam,
             None if constraint is None else (constraint.shape_key, constraint.renormalises),
         )

@@ -44,6 +44,7 @@ class EncodedSentence:
     prefix_text: str = ""  # the prefix as text: its last word may be unfinished; "": it is not
     rules: tuple[PhraseRule, ...] = ()  # phrases that its translation must contain, or must not
     note: str = ""  # what is unusual about them
+    most_tokens: int | None = None  # of its translation beside these phrases; None: by the task
 
 
 @dataclass(frozen=True)

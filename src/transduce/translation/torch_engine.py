@@ -38,6 +38,8 @@ from transduce.translation.wording.bounds import PhraseBounds
 
 BYTES_FOR_POSITION = 2**17
 """Memory of a CUDA device for one position: the cache of a big model takes 48 KiB of it."""
+MORE_THAN_FREE, SPARE_TOKENS = 1.25, 4
+"""How much longer than its free translation one with all terms may be, beside the terms."""
 CPU_BATCH_TOKENS = 32_768
 """Positions of hypotheses in a batch on the CPU."""
 
@@ -87,11 +89,52 @@ class TorchEngine(Engine):
     def search(
         self, sentences: Sequence[EncodedSentence], options: Options
     ) -> list[list[Hypothesis]]:
+        """Search in batches of like length; return the hypotheses in the given order.
+
+        A beam search knows no rules at first: the best hypotheses of all are the best that obey, if
+        they obey. Sentences whose hypotheses do not are searched again, by the rules.
+        """
+        is_sampled = options.sampling is not None
+        first = [one if is_sampled else replace(one, rules=()) for one in sentences]
+        results = self._search_in_batches(first, options)
+        if is_sampled:
+            return results
+        again = [
+            place
+            for place, sentence in enumerate(sentences)
+            if not self._obey(results[place], sentence)
+        ]
+        by_rules = [self._shorter(sentences[place], results[place][0]) for place in again]
+        for place, found in zip(again, self._search_in_batches(by_rules, options), strict=True):
+            free = [one for one in results[place] if self._obey([one], sentences[place])]
+            results[place] = _best_of_both(free, found, options.n_best)
+        return results
+
+    def _obey(self, hypotheses: list[Hypothesis], sentence: EncodedSentence) -> bool:
+        """Return whether all of the hypotheses are complete and obey the rules of a sentence."""
+        return not sentence.rules or all(
+            one.is_finished and self._phrase_bounds.are_met(sentence.rules, one.ids)
+            for one in hypotheses
+        )
+
+    def _shorter(self, sentence: EncodedSentence, free: Hypothesis) -> EncodedSentence:
+        """Limit a search by the length of the translation without rules, if that is a usable one.
+
+        It gets room for what it must contain on top of it.
+        """
+        if not free.is_finished or self.task.fault_of(free, sentence.ids) is not None:
+            return sentence
+        most = round(MORE_THAN_FREE * (len(free.ids) + 1)) + SPARE_TOKENS
+        return replace(sentence, most_tokens=max(most, len(sentence.prefix) + 1))
+
+    def _search_in_batches(
+        self, sentences: Sequence[EncodedSentence], options: Options
+    ) -> list[list[Hypothesis]]:
         """Search in batches of like length; return the hypotheses in the given order."""
         results: list[list[Hypothesis]] = [[] for _ in sentences]
+        # Apart, so that samples without rules are drawn as if there were none at all.
         free = [place for place, sentence in enumerate(sentences) if not sentence.rules]
         bound = [place for place, sentence in enumerate(sentences) if sentence.rules]
-        # Apart, so that sentences without rules are searched as if there were none at all.
         for some in (free, bound):
             self._search_some(some, sentences, options, results)
         return results
@@ -187,6 +230,8 @@ class TorchEngine(Engine):
     def _limit(self, sentence: EncodedSentence) -> int:
         """Return the most tokens of its translation, with room for all that it must contain."""
         limit = self.max_tgt_tokens(sentence)
+        if sentence.most_tokens is not None:
+            limit = min(limit, sentence.most_tokens)
         if not sentence.rules:
             return limit
         needed = self._phrase_bounds.most_tokens(sentence.rules)
@@ -317,6 +362,14 @@ def _padded(rows: list[list[int]]) -> Tensor:
     is_real = np.arange(padded.shape[1]) < lengths[:, None]
     padded[is_real] = np.fromiter(chain.from_iterable(rows), np.int64, lengths.sum())
     return torch.from_numpy(padded)
+
+
+def _best_of_both(
+    free: list[Hypothesis], by_rules: list[Hypothesis], n_best: int
+) -> list[Hypothesis]:
+    """Return the best of two searches; finished ones come first, and the same ids count once."""
+    every = {tuple(one.ids): one for one in (*by_rules, *free)}
+    return sorted(every.values(), key=lambda one: (not one.is_finished, -one.score))[:n_best]
 
 
 def _with_penalty(hypothesis: Hypothesis, alpha: float) -> Hypothesis:

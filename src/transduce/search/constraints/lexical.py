@@ -16,6 +16,7 @@ from torch import Tensor
 
 from transduce.nn.step_state import HypothesisState, SentenceState, StateGroup
 from transduce.search.constraint import SharedState
+from transduce.search.constraints.steering import Permitted
 from transduce.text.special_ids import EOS_ID
 
 UNLIMITED = 1 << 20
@@ -81,17 +82,17 @@ class PhraseBound:
 class PhraseTables(StateGroup):
     """The tables of D phrases, end to end: R rows, one for each state, and their F cells.
 
-    Number 0 is no phrase at all.
+    Number 0 is no phrase at all, with row 0 and cell 0.
     """
 
     columns: SharedState  # [D, V], the column of each token
-    widths: SharedState  # [D], the number of columns
-    first_rows: SharedState  # [D]
-    first_cells: SharedState  # [D]
-    longest: SharedState  # [D], the most tokens that a phrase takes, with a space before it
-    following: SharedState  # [F], the next state
+    first_cells: SharedState  # [R], the cell of the first column
+    widths: SharedState  # [R], the number of columns
+    following: SharedState  # [F], the next row
     found: SharedState  # [F], how many phrases are completed, or DOUBTFUL
-    is_partial: SharedState  # [R]
+    found_at_end: SharedState  # [F], the same if the text ends after the token; at least 0
+    has_begun: SharedState  # [F], whether a phrase has begun after the token
+    at_end: SharedState  # [R], how many are completed if the text ends, or DOUBTFUL
     proposed: SharedState  # [R, Q]
     distances: SharedState  # [R]
     forced: SharedState  # [R]
@@ -110,9 +111,11 @@ class LexicalConstraint(StateGroup):
     phrases: SentenceState  # [B, P], which ones; those with a maximum come first
     least: SentenceState  # [B, P]
     most: SentenceState  # [B, P]
+    longest: SentenceState  # [B, P], the most tokens that one takes, with a space before it
     limits: SentenceState  # [B], the maximum number of tokens, EOS included
-    states: HypothesisState  # [B, k, P]
+    rows: HypothesisState  # [B, k, P], the states of the automata
     counts: HypothesisState  # [B, k, P]
+    is_ending: HypothesisState  # [B, k], it would have ended before, but for what was missing
 
     @classmethod
     def of(
@@ -138,22 +141,29 @@ class LexicalConstraint(StateGroup):
         required = {id(b.table) for one in ordered for b in one if b.least > 0}
         numbers = {id(table): number for number, table in enumerate(tables, start=1)}
         widest = max((b.table.following.shape[1] for one in limited for b in one), default=0)
+        joined, first_rows = _joined(
+            tables, vocab_size, device, are_required=[id(t) in required for t in tables]
+        )
 
-        def spread(values: list[list[int]]) -> SentenceState:
+        def spread(values: list[list[int]]) -> Tensor:
             padded = [[*row, *[0] * (width - len(row))] for row in values]
-            return SentenceState(torch.tensor(padded, dtype=torch.long).to(device))
+            return torch.tensor(padded, dtype=torch.long).to(device)
 
-        nothing = torch.zeros(len(rows), hypotheses, width, dtype=torch.long, device=device)
+        phrases = spread([[numbers[id(b.table)] if b else 0 for b in row] for row in rows])
+        longest = [[int(b.table.distances.max()) + 1 if b else 0 for b in row] for row in rows]
+        states = first_rows[phrases][:, None].expand(-1, hypotheses, -1)  # [B, k, P]
         return cls(
-            _joined(tables, vocab_size, device, are_required=[id(t) in required for t in tables]),
+            joined,
             SharedState(torch.zeros(max(map(len, limited)), _power_of_two(widest), device=device)),
             SharedState(torch.tensor([separator], device=device)),
-            spread([[numbers[id(b.table)] if b else 0 for b in row] for row in rows]),
-            spread([[b.least if b else 0 for b in row] for row in rows]),
-            spread([[b.most if b else UNLIMITED for b in row] for row in rows]),
+            SentenceState(phrases),
+            SentenceState(spread([[b.least if b else 0 for b in row] for row in rows])),
+            SentenceState(spread([[b.most if b else UNLIMITED for b in row] for row in rows])),
+            SentenceState(spread(longest)),
             SentenceState(torch.tensor(limits, dtype=torch.long).to(device)),
-            HypothesisState(nothing),
-            HypothesisState(nothing.clone()),
+            HypothesisState(states.clone()),
+            HypothesisState(torch.zeros_like(states)),
+            HypothesisState(torch.zeros_like(states[:, :, 0], dtype=torch.bool)),
         )
 
     @property
@@ -165,40 +175,61 @@ class LexicalConstraint(StateGroup):
     def shape_key(self) -> Hashable:
         """All shapes that are not those of sentences and hypotheses."""
         tables = self.tables
-        shared = (tables.columns, tables.following, tables.proposed, self.bounded)
+        shared = (
+            tables.columns,
+            tables.first_cells,
+            tables.following,
+            tables.proposed,
+            self.bounded,
+        )
         shapes = tuple(part.tensor.shape for part in shared)
         return (LexicalConstraint, *shapes, self.phrases.tensor.size(1))
 
     def allowed(self, position: Tensor) -> Tensor:
         """Allow EOS if no phrase is missing; force what is missing if there is room for no more."""
-        states, counts = self.states.tensor, self.counts.tensor  # [B, k, P]
-        at_end = self._at_end(states, counts)  # [B, k, P]
+        permitted = self.permitted(position)
+        allowed = permitted.mask
+        if allowed is None:
+            allowed = self._every_token()  # [B, k, V]
+        allowed[:, :, EOS_ID] &= permitted.may_end
+        if permitted.only is None:
+            return allowed
+        token = permitted.only[:, :, None]  # [B, k, 1]
+        is_it = torch.zeros_like(allowed).scatter_(2, token.clamp(min=0), value=True)  # [B, k, V]
+        return torch.where(token >= 0, allowed & is_it, allowed)
+
+    def permitted(self, position: Tensor) -> Permitted:
+        """Return the same, without a mask if no phrase has a maximum."""
+        rows, counts = self.rows.tensor, self.counts.tensor  # [B, k, P]
+        at_end = self._at_end(rows, counts)  # [B, k, P]
         missing = self._missing(at_end)  # [B, k, P]
-        can_end = (missing == 0).all(dim=2) & (at_end <= self.most.tensor[:, None]).all(dim=2)
+        is_met = (missing == 0).all(dim=2)  # [B, k]
         left = (self.limits.tensor - position)[:, None]  # [B, 1]
-        allowed = self._allowed_by_maximum(states, counts, left)  # [B, k, V]
-        allowed[:, :, EOS_ID] &= can_end
-        longest = self.tables.longest.tensor[self.phrases.tensor][:, None]  # [B, 1, P]
-        needed = (self._missing(counts) * longest).sum(dim=2) + 1  # [B, k]
+        bounded, mask = self.bounded.tensor.size(0), None
+        may_end = is_met
+        if bounded:
+            is_too_many = at_end[:, :, :bounded] > self.most.tensor[:, None, :bounded]
+            may_end = is_met & ~is_too_many.any(dim=2)  # [B, k]
+            mask = self._allowed_by_maximum(rows, counts, left)  # [B, k, V]
+        needed = (self._missing(counts) * self.longest.tensor[:, None]).sum(dim=2) + 1  # [B, k]
         is_tight = left - 1 < needed  # [B, k]
         if is_tight.is_cpu and not bool(is_tight.any()):  # reading it costs no synchronisation
-            return allowed
-        token = self._next_required(states, counts, missing)[:, :, None]  # [B, k, 1]
-        only = torch.zeros_like(allowed).scatter_(2, token, value=True)  # [B, k, V]
-        return torch.where(is_tight[:, :, None], allowed & only, allowed)
+            return Permitted(may_end, mask=mask)
+        token = self._next_required(rows, counts, missing)  # [B, k]
+        return Permitted(may_end, token.masked_fill(~is_tight, -1), mask)
 
     def advance(self, ids: Tensor, position: Tensor) -> None:
         """Let the automata read the tokens."""
         del position
-        states, counts = self._after(self.states.tensor, self.counts.tensor, ids)
-        self.states.update(states)
+        rows, counts = self._after(self.rows.tensor, self.counts.tensor, ids)
+        self.rows.update(rows)
         self.counts.update(counts)
 
     def proposals(self) -> Tensor:
         """Return tokens that begin a missing phrase or go on with one, [B, k, n]; −1: none."""
-        states, counts = self.states.tensor, self.counts.tensor  # [B, k, P]
-        is_missing = self._missing(self._at_end(states, counts)) > 0  # [B, k, P]
-        tokens = self.tables.proposed.tensor[self._rows(states)]  # [B, k, P, Q]
+        rows = self.rows.tensor  # [B, k, P]
+        is_missing = self._missing(self._at_end(rows, self.counts.tensor)) > 0  # [B, k, P]
+        tokens = self.tables.proposed.tensor[rows]  # [B, k, P, Q]
         return tokens.masked_fill(~is_missing[:, :, :, None], -1).flatten(2)
 
     def progress(self, parents: Tensor, ids: Tensor) -> Tensor:
@@ -207,76 +238,61 @@ class LexicalConstraint(StateGroup):
         A candidate is a hypothesis, [B, n], and a token that follows it, [B, n].
         """
         places = parents[:, :, None].expand(-1, -1, self.phrases.tensor.size(1))  # [B, n, P]
-        states, counts = (x.tensor.gather(1, places) for x in (self.states, self.counts))
-        states, counts = self._after(states, counts, ids)
-        missing = self._missing(self._at_end(states, counts))  # [B, n, P]
-        has_begun = self.tables.is_partial.tensor[self._rows(states)] & (missing > 0)  # [B, n, P]
+        rows, counts = (x.tensor.gather(1, places) for x in (self.rows, self.counts))
+        cells = self._cells(rows, ids)  # [B, n, P]
+        missing = self._missing(counts + self.tables.found_at_end.tensor[cells])  # [B, n, P]
+        has_begun = self.tables.has_begun.tensor[cells] & (missing > 0)  # [B, n, P]
         return has_begun.any(dim=2).long() - 2 * missing.sum(dim=2)
 
-    def _next_required(self, states: Tensor, counts: Tensor, missing: Tensor) -> Tensor:
+    def _next_required(self, rows: Tensor, counts: Tensor, missing: Tensor) -> Tensor:
         """Return the next token of the missing phrase that has come furthest, [B, k]; or EOS."""
-        rows = self._rows(states)  # [B, k, P]
-        come = (
-            self.tables.longest.tensor[self.phrases.tensor][:, None]
-            - self.tables.distances.tensor[rows]
-        )
+        come = self.longest.tensor[:, None] - self.tables.distances.tensor[rows]  # [B, k, P]
         chosen = come.masked_fill(missing == 0, -1).argmax(dim=2, keepdim=True)  # [B, k, 1]
         token = self.tables.forced.tensor[rows].gather(2, chosen)[:, :, 0].clamp(min=0)  # [B, k]
         # If it would make another phrase part of a longer word, a space comes first.
-        after = self._missing(self._at_end(*self._after(states, counts, token)))  # [B, k, P]
+        after = self._missing(self._at_end(*self._after(rows, counts, token)))  # [B, k, P]
         is_harmful = (after > missing).any(dim=2) & (self.separator.tensor >= 0)  # [B, k]
         token = torch.where(is_harmful, self.separator.tensor.clamp(min=0), token)
         return token.masked_fill((missing == 0).all(dim=2), EOS_ID)
 
-    def _after(self, states: Tensor, counts: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
-        """Return states and counts, [B, n, P], after tokens, [B, n]."""
-        cells = self._cells(states, ids)  # [B, n, P]
-        found = self.tables.found.tensor[cells].long().clamp(min=0)  # [B, n, P]
+    def _after(self, rows: Tensor, counts: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
+        """Return rows and counts, [B, n, P], after tokens, [B, n]."""
+        cells = self._cells(rows, ids)  # [B, n, P]
+        found = self.tables.found.tensor[cells].clamp(min=0)  # [B, n, P]
         return self.tables.following.tensor[cells].long(), counts + found
 
-    def _at_end(self, states: Tensor, counts: Tensor) -> Tensor:
+    def _at_end(self, rows: Tensor, counts: Tensor) -> Tensor:
         """Return the counts if the text ended here, [B, n, P]."""
-        cells = self._cells(states, torch.full_like(states[:, :, 0], EOS_ID))  # [B, n, P]
-        return counts + self.tables.found.tensor[cells].long().clamp(min=0)
+        return counts + self.tables.at_end.tensor[rows].clamp(min=0)
 
-    def _rows(self, states: Tensor) -> Tensor:
-        """Return the rows of states, [B, n, P]."""
-        return self.tables.first_rows.tensor[self.phrases.tensor][:, None] + states
-
-    def _cells(self, states: Tensor, ids: Tensor) -> Tensor:
-        """Return the cells of states, [B, n, P], and tokens, [B, n]."""
+    def _cells(self, rows: Tensor, ids: Tensor) -> Tensor:
+        """Return the cells of rows, [B, n, P], and tokens, [B, n]."""
         phrases = self.phrases.tensor[:, None]  # [B, 1, P]
-        columns = self.tables.columns.tensor[phrases, ids[:, :, None]].long()  # [B, n, P]
-        first, width = (
-            self.tables.first_cells.tensor[phrases],
-            self.tables.widths.tensor[phrases],
-        )  # [B, 1, P]
-        return first + states * width + columns
+        columns = self.tables.columns.tensor[phrases, ids[:, :, None]]  # [B, n, P]
+        return self.tables.first_cells.tensor[rows] + columns
 
     def _missing(self, counts: Tensor) -> Tensor:
         """Return how many of each phrase are missing, [B, n, P]."""
         return (self.least.tensor[:, None] - counts).clamp(min=0)
 
-    def _allowed_by_maximum(self, states: Tensor, counts: Tensor, left: Tensor) -> Tensor:
+    def _every_token(self) -> Tensor:
+        """Return a mask that allows everything, [B, k, V]."""
+        rows, vocab_size = self.rows.tensor, self.tables.columns.tensor.size(1)
+        return rows.new_ones(*rows.shape[:2], vocab_size, dtype=torch.bool)
+
+    def _allowed_by_maximum(self, rows: Tensor, counts: Tensor, left: Tensor) -> Tensor:
         """Allow the tokens after which no phrase occurs too often, [B, k, V].
 
         Of the last token before EOS, it must be certain that no phrase ends with it.
         """
-        vocab_size = self.tables.columns.tensor.size(1)
-        allowed = states.new_ones(*states.shape[:2], vocab_size, dtype=torch.bool)  # [B, k, V]
+        allowed = self._every_token()  # [B, k, V]
         bounded, widest = self.bounded.tensor.shape
-        if bounded == 0:
-            return allowed
-        phrases = self.phrases.tensor[:, None, :bounded, None]  # [B, 1, b, 1]
-        first, width = self.tables.first_cells.tensor[phrases], self.tables.widths.tensor[phrases]
-        every = torch.arange(widest, device=states.device)  # [c]
-        rows = first + states[:, :, :bounded, None] * width  # [B, k, b, 1]
-        cells = rows + every.minimum(width - 1)  # [B, k, b, c]
+        some = rows[:, :, :bounded, None]  # [B, k, b, 1]
+        every = torch.arange(widest, device=rows.device)  # [c]
+        columns = every.minimum(self.tables.widths.tensor[some] - 1)  # [B, k, b, c]
+        cells = self.tables.first_cells.tensor[some] + columns  # [B, k, b, c]
         found = self.tables.found.tensor[cells].long()  # [B, k, b, c]
-        ends = self.tables.columns.tensor[phrases, EOS_ID].long()  # [B, 1, b, 1]
-        at_end = self.tables.found.tensor[
-            first + self.tables.following.tensor[cells].long() * width + ends
-        ]
+        at_end = self.tables.at_end.tensor[self.tables.following.tensor[cells].long()]
         room = (self.most.tensor[:, None] - counts)[:, :, :bounded, None]  # [B, k, b, 1]
         is_bad = (found > room) | (found == DOUBTFUL)  # [B, k, b, c]
         is_last = (left <= 2)[:, :, None, None]  # [B, 1, 1, 1]
@@ -304,42 +320,61 @@ def _joined(
     device: torch.device,
     *,
     are_required: Sequence[bool],
-) -> PhraseTables:
-    """Put the tables of all phrases end to end; the first is of no phrase, with one state.
+) -> tuple[PhraseTables, Tensor]:
+    """Put the tables of all phrases end to end; return them and the first row of each, [D].
 
-    Of phrases that are not required, nothing is proposed.
+    The first is of no phrase, with one state. Of phrases that are not required, nothing is
+    proposed.
     """
     count = _power_of_two(len(tables) + 1)
     sizes = np.ones((count, 2), dtype=np.int64)
     sizes[1 : len(tables) + 1] = [table.following.shape for table in tables]
     rows, cells = _offsets(sizes[:, 0]), _offsets(sizes.prod(axis=1))
     columns = np.zeros((count, vocab_size), dtype=np.int16)
-    longest = np.zeros(count, dtype=np.int64)
     for number, table in enumerate(tables, start=1):
         columns[number] = table.columns
-        longest[number] = table.distances.max() + 1
-
+    at_end = [table.found[:, table.columns[EOS_ID]] for table in tables]
     proposed = [
         table.proposed if is_required else table.proposed[:0]
         for table, is_required in zip(tables, are_required, strict=True)
     ]
 
+    def by_row(values: Sequence[Any], kind: torch.dtype = torch.long) -> SharedState:
+        return state(_flat(values, rows), kind)
+
+    def by_cell(values: Sequence[Any], kind: torch.dtype) -> SharedState:
+        return state(_flat(values, cells), kind)
+
     def state(values: Any, kind: torch.dtype = torch.long) -> SharedState:
         return SharedState(torch.as_tensor(values).to(device, kind))
 
-    return PhraseTables(
+    joined = PhraseTables(
         state(columns, torch.int16),
-        state(sizes[:, 1]),
-        state(rows[:-1]),
-        state(cells[:-1]),
-        state(longest),
-        state(_flat([table.following for table in tables], cells), torch.int16),
-        state(_flat([table.found for table in tables], cells), torch.int8),
-        state(_flat([table.is_partial for table in tables], rows), torch.bool),
+        by_row([_first_cells(t, first) for t, first in zip(tables, cells[1:], strict=False)]),
+        by_row([np.full(len(t.following), t.following.shape[1]) for t in tables]),
+        by_cell(
+            [t.following + first for t, first in zip(tables, rows[1:], strict=False)], torch.int32
+        ),
+        by_cell([t.found for t in tables], torch.int8),
+        by_cell([_found_at_end(t) for t in tables], torch.int8),
+        by_cell([t.is_partial[t.following] for t in tables], torch.bool),
+        by_row(at_end, torch.int8),
         state(_proposals(proposed, rows)),
-        state(_flat([table.distances for table in tables], rows)),
-        state(_flat([table.forced for table in tables], rows)),
+        by_row([t.distances for t in tables]),
+        by_row([t.forced for t in tables]),
     )
+    return joined, torch.as_tensor(rows[:-1]).to(device)
+
+
+def _first_cells(table: PhraseTable, first: int) -> Any:
+    states, width = table.following.shape
+    return first + width * np.arange(states)
+
+
+def _found_at_end(table: PhraseTable) -> Any:
+    """Count the phrases that a token completes if the text ends after it."""
+    at_end = table.found[:, table.columns[EOS_ID]].clip(min=0)  # [states]
+    return table.found.clip(min=0) + at_end[table.following]
 
 
 def _offsets(sizes: Any) -> Any:

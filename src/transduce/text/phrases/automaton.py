@@ -97,12 +97,17 @@ class PhraseAutomaton:
 
     def count(self, tokens: Iterable[int]) -> int:
         """Count the phrases in a text that ends after these tokens."""
-        state, count = 0, 0
+        return self.count_with_doubt(tokens)[0]
+
+    def count_with_doubt(self, tokens: Iterable[int]) -> tuple[int, int]:
+        """Count the phrases in a text that ends after these tokens; then, where it is doubtful."""
+        state, count, doubtful = 0, 0, 0
         for token in [*tokens, EOS_ID]:
             column = self.columns[token]
-            count += max(0, int(self.found[state, column]))
+            found = int(self.found[state, column])
+            count, doubtful = count + max(0, found), doubtful + (found == DOUBTFUL)
             state = int(self.following[state, column])
-        return count
+        return count, doubtful
 
 
 def automaton_of(alternatives: Sequence[str], vocabulary: PhraseVocabulary) -> PhraseAutomaton:

@@ -28,6 +28,14 @@ class PhraseBounds:
         """Return the most tokens that the required phrases take together."""
         return sum(bound.most_tokens for bound in self._bounds(rules))
 
+    def are_met(self, rules: Sequence[PhraseRule], ids: Sequence[int]) -> bool:
+        """Return whether a finished translation obeys all rules; what is doubtful does not."""
+        for rule in rules:
+            count, doubtful = self._automaton(rule.alternatives).count_with_doubt(ids)
+            if count < rule.least or count + doubtful > rule.most:
+                return False
+        return True
+
     def constraint(
         self,
         sentences: Sequence[Sequence[PhraseRule]],
