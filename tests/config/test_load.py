@@ -39,7 +39,7 @@ def test_the_yaml_explains_every_setting() -> None:
     text, names = to_yaml(Config()), setting_names(TransformerConfig)
     assert all(f" {name.partition('.')[2]}: " in text for name in names)
     follow = ["n_encoder_layers", "n_decoder_layers", "kv_heads", "d_k", "d_v", "max_distance"]
-    follow += ["schedule"]
+    follow += ["alignment_layer", "schedule"]
     assert text.count("# ") == len(names) + len(Config.model_fields) + len(follow)
 
 

@@ -1,5 +1,6 @@
 """A guided head is trained by its weight for the linked token, padded and packed alike."""
 
+import copy
 from typing import Any
 
 import pytest
@@ -7,6 +8,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor
+from torch._dynamo.utils import counters
 from torch.testing import assert_close
 
 from tests.drawing import VOCAB_SIZE, lengths_of, padded_ids, random_ids, seeds, transformer
@@ -112,6 +114,28 @@ def test_a_sentence_beyond_the_window_is_not_guided(monkeypatch: pytest.MonkeyPa
     expected, _ = guided(built, src, tgt, None, links)
     assert expected > 0
     assert_close(found, expected, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.exhaustive
+@pytest.mark.filterwarnings("ignore:The .grad attribute of a Tensor that is not a leaf")
+@pytest.mark.filterwarnings("ignore:.*should not be instantiated:DeprecationWarning")
+def test_compiled_layers_are_guided_too_and_one_graph_serves_the_others() -> None:
+    torch.compiler.reset()
+    counters.clear()
+    eager = model()
+    compiled = copy.deepcopy(eager)
+    for layer in (*compiled.encoder, *compiled.decoder):
+        layer.compile(dynamic=False, fullgraph=True, backend="aot_eager")
+    layout = layout_of([7, 3, 5], [2, 6, 4], rest=3)
+    src, tgt = random_ids([18], seed=1), random_ids([15], seed=2)
+    links = torch.tensor([[3, -1, 7, 9, 8, -1, 7, 9, 10, 14, -1, 12, -1, -1, -1]])
+    for each in (compiled, eager):
+        found = each.training_states(src, tgt, layout, links)
+        assert found.auxiliary is not None
+        torch.autograd.backward(found.states.square().mean() + found.auxiliary)
+    for ours, theirs in zip(compiled.parameters(), eager.parameters(), strict=True):
+        assert_close(ours.grad, theirs.grad, rtol=0, atol=1e-12)
+    assert counters["stats"]["unique_graphs"] == 3  # encoder, decoder, and the guided layer
 
 
 @pytest.mark.parametrize(

@@ -84,6 +84,7 @@ def run() -> None:
         model = transformer(config)
         model(src, tgt)
         model.training_states(src, tgt)
+        model.training_states(src, tgt, None, torch.zeros_like(tgt))
         layout = layout_of([4, 3], [7, 2], rest=0)
         model.decode_states(model.encode(src[:1], layout), tgt[:1], layout)
         attention_of(model, TOKENIZER, [4] * 6, [*[5] * 8, EOS_ID])

@@ -138,6 +138,7 @@ def test_empty_sides_and_huge_pairs_have_no_links(monkeypatch: pytest.MonkeyPatc
     aligner = train_aligner(side([*src, []]), side([*tgt, [7]]))
     assert aligner.links(side([[]]), side([[7, 8]])).tolist() == [0, 0]
     assert aligner.links(side([[7]]), side([[]])).tolist() == []
+    assert aligner.links(side([[7] * 70_000]), side([[7] * 2])).tolist() == [0, 0]
     monkeypatch.setattr("transduce.data.alignment.grids.MAX_PAIR_CELLS", 8)
     assert not aligner.links(side([src[0] * 4]), side([tgt[0] * 4])).any()
 

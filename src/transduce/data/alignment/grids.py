@@ -15,6 +15,8 @@ NULL_ID = PAD_ID
 BATCH_CELLS = 1 << 20
 MAX_PAIR_CELLS = 1 << 20
 """A pair with more cells is not aligned: it would need too much memory."""
+MAX_SRC_TOKENS = 2**16 - 1
+"""A pair with a longer source is not aligned either: links are numbers of two bytes."""
 
 Cells = NDArray[np.float32]
 
@@ -40,6 +42,7 @@ def batches_of_grids(src: Side, tgt: Side, *, diagonal: float) -> Iterator[Grids
     """Stream the grids of all pairs that can be aligned, those of similar lengths together."""
     cells = cells_of(src.lengths, tgt.lengths)
     fit = (src.lengths > 0) & (tgt.lengths > 0) & (cells <= MAX_PAIR_CELLS)
+    fit &= src.lengths <= MAX_SRC_TOKENS
     order = np.lexsort((tgt.lengths, src.lengths))
     order = order[fit[order]]
     starts = [np.cumsum(side.lengths) - side.lengths for side in (src, tgt)]
