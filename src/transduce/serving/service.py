@@ -19,6 +19,7 @@ from transduce.text.detection import LanguageDetector, LanguageGuess
 from transduce.text.markup.document import MarkupDocument, MarkupFormat, read_markup
 from transduce.text.markup.marked import Line, text_of
 from transduce.text.phrases.glossary import Glossary
+from transduce.translation.memory.units import TranslationMemory
 from transduce.translation.options import Alternative, Options, Translation
 from transduce.translation.translator import TextFormat, Translator
 from transduce.translation.wording.rules import NO_WORDING
@@ -82,11 +83,13 @@ class Service:
         limits: Limits,
         *,
         glossaries: Mapping[str, Glossary] | None = None,
+        memories: Mapping[str, TranslationMemory] | None = None,
         detector: LanguageDetector | None = None,
     ) -> None:
         self.limits = limits
         self.detector = detector
         self.glossaries = dict(glossaries or {})
+        self.memories = dict(memories or {})
         self.batcher = batcher
         self.texts = TextThread()
         self.files = HeldFiles(limits)
@@ -372,11 +375,12 @@ def _check_lines(texts: Sequence[str], most: int) -> None:
 
 def _check_route(route: Route, options: Options) -> None:
     """Refuse what two models in a row cannot do: the second does not see the source."""
-    if route.via is not None and (options.attention or options.wording != NO_WORDING):
+    needs_source = options.attention or options.memory or options.wording != NO_WORDING
+    if route.via is not None and needs_source:
         raise Refused(
             400,
             f"{route.pair} is translated through {route.via}, without alignment, attention, "
-            "glossaries and placeholders: leave these out",
+            "glossaries, memories and placeholders: leave these out",
         )
 
 
