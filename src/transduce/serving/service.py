@@ -30,6 +30,8 @@ PART_LINES = 500
 """The most lines of a part, of which many may be blank."""
 COUNTED_CHARACTERS = 10_000
 """The sentences of a long document are counted in about this many characters at a time."""
+SURE_ENOUGH = 0.5
+"""How sure it must be that a text is in the target language, so that it is left as it is."""
 POLL_S = 0.1
 """How often the next part of a document looks for capacity in the queue."""
 
@@ -143,6 +145,29 @@ class Service:
             return [(self.route(source, target), 0.0)] * len(texts)
         guesses = await self.detect(texts, sorted(set(sources)))
         return [(self.route(best.code, target), best.confidence) for best, *_ in guesses]
+
+    async def routes_if_needed(
+        self, source: str, target: str, texts: Sequence[str]
+    ) -> list[tuple[Route | None, LanguageGuess]]:
+        """Find the route and the language of each text; None: it is in the target language.
+
+        That is so if both languages are the same, or if it is detected with some confidence.
+        """
+        sources = {pair.source for pair in self.routes if pair.target == target}
+        if source == target and sources:
+            _check_limit(sum(map(len, texts)), self.limits.max_characters, "characters")
+            return [(None, LanguageGuess(target, 0.0))] * len(texts)
+        if source != "auto" or self.detector is None or not sources:
+            route = self.route(source, target)
+            return [(route, LanguageGuess(route.pair.source, 0.0))] * len(texts)
+        found: list[tuple[Route | None, LanguageGuess]] = []
+        for first, *others in await self.detect(texts, sorted({*sources, target})):
+            if first.code == target and first.confidence >= SURE_ENOUGH:
+                found.append((None, first))
+            else:
+                best = next(one for one in (first, *others) if one.code in sources)
+                found.append((self.route(best.code, target), best))
+        return found
 
     async def detect(self, texts: Sequence[str], among: Sequence[str]) -> list[list[LanguageGuess]]:
         """Rank languages for each text; without a detector, all have confidence 0."""
