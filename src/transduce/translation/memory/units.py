@@ -103,10 +103,12 @@ class TranslationMemory:
         if not 0 < len(tokens) <= MAX_SIMILAR_TOKENS:
             return None
         best: tuple[float, int] = (0.0, -1)
-        for unit in self._candidates(tokens, threshold):
+        for unit, missing in self._candidates(tokens, threshold):
             longer = max(len(tokens), int(self._lengths[unit]))
             # The epsilon is for rounding: 10 tokens at 0.7 may differ in 3.
             most = math.floor((1 - max(threshold, best[0])) * longer + 1e-9)
+            if missing > most:  # each of these tokens is deleted or replaced
+                continue
             distance = edit_distance(tokens, tokens_of(self._unit(unit)[0]), most=most)
             if distance is not None:
                 best = max(best, (min(1 - distance / longer, BELOW_EXACT), unit))
@@ -114,8 +116,11 @@ class TranslationMemory:
             return None
         return MemoryMatch(*self._unit(best[1]), best[0])
 
-    def _candidates(self, tokens: list[str], threshold: float) -> list[int]:
-        """Return units that may be similar enough, those that share the most words first."""
+    def _candidates(self, tokens: list[str], threshold: float) -> list[tuple[int, int]]:
+        """Return units that may be similar enough, those that share the most words first.
+
+        With each comes how many of the rare tokens it lacks.
+        """
         hashes = np.array([_hash(token) for token in tokens], np.uint32)
         first, end = (np.searchsorted(self._words, hashes, side=side) for side in ("left", "right"))
         by_rarity = np.argsort(end - first, kind="stable")
@@ -128,12 +133,17 @@ class TranslationMemory:
         for start, stop in chosen:
             found.append(self._units[start : min(stop, start + room)])
             room -= len(found[-1])
-        units, shared = np.unique(np.concatenate(found), return_counts=True)
+        # A unit that has a token twice counts once.
+        units, shared = np.unique(
+            np.concatenate([np.unique(one) for one in found]), return_counts=True
+        )
+        lacking = len(found) - shared
         lengths = self._lengths[units].astype(np.int64)
         shorter, longer = np.minimum(lengths, len(tokens)), np.maximum(lengths, len(tokens))
         fits = shorter >= threshold * longer - 1e-9
-        order = np.lexsort((-units[fits].astype(np.int64), -shared[fits]))
-        return [int(unit) for unit in units[fits][order[:MAX_COMPARED]]]
+        order = np.lexsort((-units[fits].astype(np.int64), lacking[fits]))
+        order = order[:MAX_COMPARED]
+        return list(zip(units[fits][order].tolist(), lacking[fits][order].tolist(), strict=True))
 
     def _unit(self, number: int) -> tuple[str, str]:
         begin, middle, end = (int(place) for place in self._ends[2 * number : 2 * number + 3])
