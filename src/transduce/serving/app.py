@@ -76,10 +76,8 @@ def make_app(
         redirect_slashes=False,  # to whatever host a request names
         lifespan=lifespan,
     )
-    app.include_router(make_libretranslate(service, keys))
-    app.include_router(make_files(service, keys))
-    app.include_router(make_api(service, keys))
-    app.include_router(make_pages(service, keys))
+    for make_router in (make_libretranslate, make_files, make_api, make_pages):
+        app.include_router(make_router(service, keys))
 
     @app.get("/metrics", include_in_schema=False)
     async def read_metrics() -> Response:
