@@ -30,6 +30,7 @@ def test_the_public_names() -> None:
         "train",
         "translate_file",
         "translate_in_shards",
+        "translation_memory",
         "wording",
     ]
     assert all(hasattr(transduce, name) for name in transduce.__all__)

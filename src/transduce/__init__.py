@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from transduce.training.loop import TrainingOutcome, train
     from transduce.translation.documents.translate import TranslatedFile, translate_file
     from transduce.translation.load import load
+    from transduce.translation.memory.read import translation_memory
     from transduce.translation.options import Options, Translation
     from transduce.translation.scorer import PairScore, score
     from transduce.translation.translator import Translator
@@ -48,6 +49,7 @@ __all__ = [
     "train",
     "translate_file",
     "translate_in_shards",
+    "translation_memory",
     "wording",
 ]
 
@@ -70,6 +72,7 @@ _MODULES = {
     "train": "transduce.training.loop",
     "translate_file": "transduce.translation.documents.translate",
     "translate_in_shards": "transduce.bulk.translate",
+    "translation_memory": "transduce.translation.memory.read",
     "wording": "transduce.translation.wording.read",
 }
 

@@ -69,6 +69,30 @@ def test_auto_detects_each_text(client: TestClient) -> None:
     assert [one["language"] for one in several["detectedLanguage"]] == ["de", "fr", "de"]  # type: ignore[attr-defined]
 
 
+def test_text_in_the_target_language_stays_as_it_is(client: TestClient) -> None:
+    one = translated(client, q=ENGLISH, source="auto", target="en", alternatives=2)
+    assert (one["translatedText"], one["alternatives"]) == (ENGLISH, [])
+    assert one["detectedLanguage"]["language"] == "en"  # type: ignore[index]
+    several = translated(client, q=[GERMAN, ENGLISH], source="auto", target="en")
+    assert several["translatedText"] == [f"EN:{GERMAN.upper()}", ENGLISH]
+    named = translated(client, q=GERMAN, source="de", target="de")
+    assert named == {"translatedText": GERMAN}
+    unsure = translated(client, q="12 %", source="auto", target="en")
+    assert unsure["translatedText"] == "EN:12 %"
+    assert "error" in translated(client, q=GERMAN, source="xx", target="xx")
+
+
+def test_a_file_in_the_target_language_stays_as_it_is(client: TestClient) -> None:
+    for source, text in (("auto", ENGLISH), ("en", GERMAN)):
+        sent = client.post(
+            "/translate_file",
+            files={"file": ("a.txt", text)},
+            data={"source": source, "target": "en"},
+        )
+        url = sent.json()["translatedFileUrl"]
+        assert client.get(url.removeprefix("http://testserver")).text == text
+
+
 def test_two_models_are_used_where_there_is_no_direct_one(client: TestClient) -> None:
     found = translated(client, q="Guten\n\nTag", source="de", target="fr")
     assert found["translatedText"] == "FR:EN:GUTEN\n\nFR:EN:TAG"

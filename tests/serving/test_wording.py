@@ -11,6 +11,7 @@ from tests.serving.conftest import EN_DE
 from tests.text.phrases.oracle import count_phrases
 from tests.translation.likely import random_model, saved
 from transduce.serving.app import make_app
+from transduce.translation.memory.units import TranslationMemory
 from transduce.translation.options import Options
 from transduce.translation.translator import Translator
 from transduce.translation.wording.read import as_glossary
@@ -28,7 +29,9 @@ def roomy(tmp_path_factory: pytest.TempPathFactory) -> Translator:
 @pytest.fixture(scope="module")
 def server(roomy: Translator) -> Iterator[TestClient]:
     glossaries = {"pets": as_glossary({"dog": "Hund"})}
-    with TestClient(make_app({EN_DE: roomy}, version="1", glossaries=glossaries)) as client:
+    memories = {"old": TranslationMemory([("The cat sleeps.", "Die Katze schläft.")])}
+    app = make_app({EN_DE: roomy}, version="1", glossaries=glossaries, memories=memories)
+    with TestClient(app) as client:
         yield client
 
 
@@ -47,6 +50,20 @@ def test_a_request_may_name_a_glossary_or_bring_terms(server: TestClient, path: 
     own = text_for(server, path, glossary="pets", terms={"dog": ["Köter"], "eats": "="})
     assert count_phrases(own, ["Köter"]) >= 1
     assert count_phrases(own, ["eats"]) >= 1
+
+
+def test_a_request_may_name_a_memory(server: TestClient) -> None:
+    assert server.get("/v1/models").json()["memories"] == ["old"]
+    body = {"text": "The cat sleeps.\nThe cat sleeps here.", "memory": "old"}
+    [found] = server.post("/v1/translate", json=body).json()["translations"]
+    same, similar = found["lines"]
+    assert (same["text"], same["memory"]["is_used"]) == ("Die Katze schläft.", True)
+    assert (similar["memory"]["score"], similar["memory"]["is_used"]) == (0.8, False)
+    strict = server.post("/v1/translate", json=body | {"memory_threshold": 0.9}).json()
+    assert "memory" not in strict["translations"][0]["lines"][1]
+    unknown = server.post("/v1/translate", json=body | {"memory": "new"})
+    assert unknown.status_code == 400
+    assert unknown.json() == {"error": "unknown translation memory; this server has: old"}
 
 
 def test_the_response_is_what_the_translator_gives(server: TestClient, roomy: Translator) -> None:

@@ -45,9 +45,9 @@ class OutputSettings:
 
     def described(self) -> dict[str, Any]:
         """Describe it, with digests in the place of what may be large."""
-        words = self.options.wording
-        settings = asdict(replace(self.options, wording=NO_WORDING))
-        del settings["wording"]
+        words, memory = self.options.wording, self.options.memory
+        settings = asdict(replace(self.options, wording=NO_WORDING, memory=None))
+        del settings["wording"], settings["memory"]
         is_file = isinstance(self.prefix, Path)
         return {
             "prefix": content_digest([Path(self.prefix or "")]) if is_file else self.prefix,
@@ -56,6 +56,7 @@ class OutputSettings:
             "precision": self.precision,
             **settings,
             **({} if words == type(words)() else {"wording": words.digest}),
+            **({} if memory is None else {"memory": memory.described()}),
         }
 
 

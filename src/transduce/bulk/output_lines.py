@@ -5,6 +5,7 @@ import math
 from collections.abc import Iterator
 from typing import Any, Literal
 
+from transduce.translation.memory.units import MemoryMatch
 from transduce.translation.options import Translation
 
 OutputForm = Literal["text", "jsonl", "n-best"]
@@ -30,6 +31,16 @@ def _as_object(translation: Translation) -> dict[str, Any]:
             {"text": text, "score": _finite(score)} for text, score in translation.alternatives
         ],
         "note": translation.note,
+        **({} if translation.match is None else {"memory": _match(translation.match)}),
+    }
+
+
+def _match(match: MemoryMatch) -> dict[str, Any]:
+    return {
+        "source": match.source,
+        "text": match.target,
+        "score": round(match.score, 4),
+        "is_used": match.is_used,
     }
 
 

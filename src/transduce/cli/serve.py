@@ -7,12 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transduce.cli.terminal.options import DeviceOption, EngineOption, PrecisionOption
+from transduce.cli.translate import MemoryFieldsOption
 
 if TYPE_CHECKING:
     from transduce.serving.keys import Keys
     from transduce.serving.languages import LanguagePair
     from transduce.text.detection import LanguageDetector
     from transduce.text.phrases.glossary import Glossary
+    from transduce.translation.memory.units import TranslationMemory
     from transduce.translation.translator import Translator
 
 ModelsArgument = Annotated[
@@ -29,6 +31,12 @@ PortOption = Annotated[
 GlossaryOption = Annotated[
     list[str] | None,
     typer.Option(metavar="NAME=FILE", help="A glossary that requests may name; may be repeated."),
+]
+MemoryOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME=FILE", help="A translation memory that requests may name; may be repeated."
+    ),
 ]
 KeysOption = Annotated[
     Path | None,
@@ -67,6 +75,8 @@ def serve(
     host: HostOption = "127.0.0.1",
     port: PortOption = 8000,
     glossary: GlossaryOption = None,
+    memory: MemoryOption = None,
+    memory_fields: MemoryFieldsOption = "src,tgt",
     keys: KeysOption = None,
     allow_origin: AllowOriginOption = None,
     allow_host: AllowHostOption = None,
@@ -100,6 +110,7 @@ def serve(
     )
     _check_batching(max_batch, wait_ms)
     known, glossaries = _keys(keys), _glossaries(glossary or [])
+    memories = _memories(memory or [], memory_fields)
     sites = Sites(allow_origin or [], [host, *(allow_host or [])], has_keys=known.are_needed)
     with listen(host, port) as listening:
         translators = _load(models, device=device, precision=precision, engine=engine)
@@ -110,6 +121,7 @@ def serve(
             keys=known,
             sites=sites,
             glossaries=glossaries,
+            memories=memories,
             detector=_detector(),
             max_batch=max_batch,
             wait_s=wait_ms / 1_000,
@@ -162,17 +174,31 @@ def _keys(path: Path | None) -> "Keys":
 
 def _glossaries(arguments: list[str]) -> "dict[str, Glossary]":
     """Read the glossaries that are given as NAME=FILE."""
-    from transduce.errors import InputError
     from transduce.translation.wording.read import read_glossary
 
-    found: dict[str, Glossary] = {}
+    return {name: read_glossary(path) for name, path in _named("--glossary", arguments).items()}
+
+
+def _memories(arguments: list[str], fields: str) -> "dict[str, TranslationMemory]":
+    """Read the translation memories that are given as NAME=FILE."""
+    from transduce.translation.memory.read import read_memory
+
+    named = _named("--memory", arguments)
+    return {name: read_memory(path, fields=fields) for name, path in named.items()}
+
+
+def _named(option: str, arguments: list[str]) -> dict[str, str]:
+    """Read files that are given as NAME=FILE."""
+    from transduce.errors import InputError
+
+    found: dict[str, str] = {}
     for argument in arguments:
         name, sign, path = argument.partition("=")
         if not sign or not name or not path or len(name) > 100:
-            raise InputError(f"--glossary {argument}: write NAME=FILE, such as law=law.tsv")
+            raise InputError(f"{option} {argument}: write NAME=FILE, such as law=law.tsv")
         if name in found:
-            raise InputError(f"--glossary {name}=… is given twice: use different names")
-        found[name] = read_glossary(path)
+            raise InputError(f"{option} {name}=… is given twice: use different names")
+        found[name] = path
     return found
 
 

@@ -38,6 +38,7 @@ if TYPE_CHECKING:
     from transduce.cli.terminal.text_input import TextInput
     from transduce.files.resumable import ResumableFile
     from transduce.search.sample import Sampling
+    from transduce.translation.memory.read import MemoryUse
     from transduce.translation.options import Options, Translation
     from transduce.translation.translator import Translator
     from transduce.translation.wording.rules import Wording
@@ -113,6 +114,29 @@ ForbidOption = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Words and phrases that no translation contains."),
 ]
+MemoryOption = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Translations that exist already (.tmx, .tsv, .csv, .jsonl, .po, .xlf): the same "
+        "lines are taken from it, similar ones are offered in --jsonl.",
+    ),
+]
+MemoryFieldsOption = Annotated[
+    str,
+    typer.Option(metavar="SRC,TGT", help="Languages, columns or fields of --memory."),
+]
+MemoryThresholdOption = Annotated[
+    float,
+    typer.Option(metavar="SHARE", help="How similar a line must be to be offered, 0.5 to 1."),
+]
+MemoryPrefixOption = Annotated[
+    bool,
+    typer.Option(
+        "--memory-prefix",
+        help="Begin translations as a similar one does, as far as its source is the same.",
+    ),
+]
 KeepPlaceholdersOption = Annotated[
     bool,
     typer.Option(
@@ -177,6 +201,10 @@ def translate(
     forbid: ForbidOption = None,
     keep_placeholders: KeepPlaceholdersOption = False,
     keep: KeepOption = None,
+    memory: MemoryOption = None,
+    memory_fields: MemoryFieldsOption = "src,tgt",
+    memory_threshold: MemoryThresholdOption = 0.75,
+    memory_prefix: MemoryPrefixOption = False,
     jsonl: JsonlOption = False,
     text_format: FormatOption = "text",
     out: OutOption = None,
@@ -215,8 +243,12 @@ def translate(
     )
     words = _wording(glossary, forbid, keep, keep_placeholders=keep_placeholders)
     form: OutputForm = "jsonl" if jsonl else "text" if n_best is None else "n-best"
+    known = read_memory(memory, memory_fields, memory_threshold, as_prefix=memory_prefix)
     output = OutputSettings(
-        replace(options, wording=words), form, prefixes.path or prefixes.text, precision
+        replace(options, wording=words, memory=known),
+        form,
+        prefixes.path or prefixes.text,
+        precision,
     )
     if draft is not None:
         output.options.check_for_draft(has_prefixes=prefixes() is not None)
@@ -270,6 +302,17 @@ def _wording(
         keep_placeholders=keep_placeholders,
         keep=keep or [],
     )
+
+
+def read_memory(
+    path: Path | None, fields: str, threshold: float, *, as_prefix: bool
+) -> "MemoryUse | None":
+    """Read a translation memory, if one is given."""
+    if path is None:
+        return None
+    from transduce.translation.memory.read import translation_memory
+
+    return translation_memory(path, fields=fields, threshold=threshold, as_prefix=as_prefix)
 
 
 def _write(work: "_Work", out: Path | None, total: int | None) -> None:

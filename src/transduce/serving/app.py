@@ -25,6 +25,7 @@ from transduce.serving.routes.pages import make_pages
 from transduce.serving.service import Service
 from transduce.text.detection import LanguageDetector
 from transduce.text.phrases.glossary import Glossary
+from transduce.translation.memory.units import TranslationMemory
 from transduce.translation.translator import Translator
 
 DESCRIPTION = "Translates text with models of transduce. Errors are JSON objects with an `error`."
@@ -38,14 +39,15 @@ def make_app(
     keys: Keys | None = None,
     sites: Sites | None = None,
     glossaries: Mapping[str, Glossary] | None = None,
+    memories: Mapping[str, TranslationMemory] | None = None,
     detector: LanguageDetector | None = None,
     max_batch: int = 64,
     wait_s: float = 0.003,
 ) -> FastAPI:
     """Make the ASGI application; `sites` says which pages may call it, and by which names.
 
-    Requests may ask for the glossaries by their names. Without a detector, languages are not
-    detected.
+    Requests may ask for glossaries and memories by their names. Without a detector, languages are
+    not detected.
     """
     limits, keys, metrics = limits or Limits(), keys or Keys(), Metrics()
     sites = sites or Sites(has_keys=keys.are_needed)
@@ -53,7 +55,9 @@ def make_app(
         max_queue=limits.max_queue, max_batch=max_batch, wait_s=wait_s, on_batch=metrics.count_batch
     )
     metrics.watch_queue(lambda: batcher.unanswered)
-    service = Service(translators, batcher, limits, glossaries=glossaries, detector=detector)
+    service = Service(
+        translators, batcher, limits, glossaries=glossaries, memories=memories, detector=detector
+    )
 
     @asynccontextmanager
     async def lifespan(_app: FastAPI) -> AsyncIterator[None]:
@@ -72,10 +76,8 @@ def make_app(
         redirect_slashes=False,  # to whatever host a request names
         lifespan=lifespan,
     )
-    app.include_router(make_libretranslate(service, keys))
-    app.include_router(make_files(service, keys))
-    app.include_router(make_api(service, keys))
-    app.include_router(make_pages(service, keys))
+    for make_router in (make_libretranslate, make_files, make_api, make_pages):
+        app.include_router(make_router(service, keys))
 
     @app.get("/metrics", include_in_schema=False)
     async def read_metrics() -> Response:

@@ -19,6 +19,7 @@ from transduce.text.detection import LanguageDetector, LanguageGuess
 from transduce.text.markup.document import MarkupDocument, MarkupFormat, read_markup
 from transduce.text.markup.marked import Line, text_of
 from transduce.text.phrases.glossary import Glossary
+from transduce.translation.memory.units import TranslationMemory
 from transduce.translation.options import Alternative, Options, Translation
 from transduce.translation.translator import TextFormat, Translator
 from transduce.translation.wording.rules import NO_WORDING
@@ -29,6 +30,8 @@ PART_LINES = 500
 """The most lines of a part, of which many may be blank."""
 COUNTED_CHARACTERS = 10_000
 """The sentences of a long document are counted in about this many characters at a time."""
+SURE_ENOUGH = 0.5
+"""How sure it must be that a text is in the target language, so that it is left as it is."""
 POLL_S = 0.1
 """How often the next part of a document looks for capacity in the queue."""
 
@@ -82,11 +85,13 @@ class Service:
         limits: Limits,
         *,
         glossaries: Mapping[str, Glossary] | None = None,
+        memories: Mapping[str, TranslationMemory] | None = None,
         detector: LanguageDetector | None = None,
     ) -> None:
         self.limits = limits
         self.detector = detector
         self.glossaries = dict(glossaries or {})
+        self.memories = dict(memories or {})
         self.batcher = batcher
         self.texts = TextThread()
         self.files = HeldFiles(limits)
@@ -140,6 +145,29 @@ class Service:
             return [(self.route(source, target), 0.0)] * len(texts)
         guesses = await self.detect(texts, sorted(set(sources)))
         return [(self.route(best.code, target), best.confidence) for best, *_ in guesses]
+
+    async def routes_if_needed(
+        self, source: str, target: str, texts: Sequence[str]
+    ) -> list[tuple[Route | None, LanguageGuess]]:
+        """Find the route and the language of each text; None: it is in the target language.
+
+        That is so if both languages are the same, or if it is detected with some confidence.
+        """
+        sources = {pair.source for pair in self.routes if pair.target == target}
+        if source == target and sources:
+            _check_limit(sum(map(len, texts)), self.limits.max_characters, "characters")
+            return [(None, LanguageGuess(target, 0.0))] * len(texts)
+        if source != "auto" or self.detector is None or not sources:
+            route = self.route(source, target)
+            return [(route, LanguageGuess(route.pair.source, 0.0))] * len(texts)
+        found: list[tuple[Route | None, LanguageGuess]] = []
+        for first, *others in await self.detect(texts, sorted({*sources, target})):
+            if first.code == target and first.confidence >= SURE_ENOUGH:
+                found.append((None, first))
+            else:
+                best = next(one for one in (first, *others) if one.code in sources)
+                found.append((self.route(best.code, target), best))
+        return found
 
     async def detect(self, texts: Sequence[str], among: Sequence[str]) -> list[list[LanguageGuess]]:
         """Rank languages for each text; without a detector, all have confidence 0."""
@@ -372,11 +400,12 @@ def _check_lines(texts: Sequence[str], most: int) -> None:
 
 def _check_route(route: Route, options: Options) -> None:
     """Refuse what two models in a row cannot do: the second does not see the source."""
-    if route.via is not None and (options.attention or options.wording != NO_WORDING):
+    needs_source = options.attention or options.memory or options.wording != NO_WORDING
+    if route.via is not None and needs_source:
         raise Refused(
             400,
             f"{route.pair} is translated through {route.via}, without alignment, attention, "
-            "glossaries and placeholders: leave these out",
+            "glossaries, memories and placeholders: leave these out",
         )
 
 

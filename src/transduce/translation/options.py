@@ -8,6 +8,8 @@ from transduce.errors import InputError
 from transduce.models.attention import Attention
 from transduce.search.beam import Beam
 from transduce.search.sample import Sampling
+from transduce.translation.memory.read import MemoryUse
+from transduce.translation.memory.units import MemoryMatch
 from transduce.translation.wording.rules import NO_WORDING, Wording
 
 WIDEST_BEAM = 1_000
@@ -26,6 +28,7 @@ class Options:
     attention: bool = False  # return the attention weights too
     max_batch_tokens: int | None = None  # positions of all hypotheses in a batch; None: by device
     wording: Wording = NO_WORDING  # a glossary, forbidden words, placeholders to keep
+    memory: MemoryUse | None = None  # translations that exist already
 
     def __post_init__(self) -> None:
         if not 1 <= self.beam <= WIDEST_BEAM:
@@ -81,3 +84,4 @@ class Translation:
     note: str = ""  # anything unusual, such as a second search
     is_finished: bool = True  # False: it was cut off at the maximum length, without EOS
     attention: tuple[Attention, ...] = ()  # if asked for: one for each piece of the text
+    match: MemoryMatch | None = None  # what the translation memory has for it

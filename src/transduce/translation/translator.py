@@ -50,6 +50,8 @@ from transduce.translation.markup.tags import (
     UntaggedLine,
     put_tags_back,
 )
+from transduce.translation.memory.read import MemoryInput, MemoryUse, as_memory
+from transduce.translation.memory.use import translate_with_memory
 from transduce.translation.options import Alternative, Options, Translation
 from transduce.translation.torch_engine import TorchEngine
 from transduce.translation.wording.read import GlossaryInput, as_glossary
@@ -123,25 +125,28 @@ class Translator:
         *,
         prefixes: Sequence[str] | None = None,
         glossary: GlossaryInput | None = None,
+        memory: MemoryInput | None = None,
         format: TextFormat = "text",  # noqa: A002 - LibreTranslate calls it so
     ) -> list[Translation]:
         """Translate texts; `prefixes` are the texts that their translations must start with.
 
         glossary: terms that must be translated so: a dictionary, or a file; see `wording`.
+        memory: translations that exist already: a dictionary, or a file; see `translation_memory`.
         format: html or xml: each text is a document. Its tags are kept, and those within sentences
             follow the words that they were around.
 
         What cannot be translated, such as a text that is no valid Unicode, raises `InputError`.
         """
         if format == "text":
-            return list(self.stream(texts, options, prefixes=prefixes, glossary=glossary))
+            found = self.stream(texts, options, prefixes=prefixes, glossary=glossary, memory=memory)
+            return list(found)
         if prefixes is not None:
             raise InputError(f"prefixes are for texts, not for documents in {format}")
         if isinstance(texts, str):
             raise InputError("got one text instead of several: put it into a list")
         documents = [read_markup(str(text), format) for text in texts]
         lines = chain.from_iterable(document.lines for document in documents)
-        found = self.stream(lines, options, glossary=glossary)
+        found = self.stream(lines, options, glossary=glossary, memory=memory)
         return [
             translated_document(str(text), document, list(islice(found, len(document.lines))))
             for text, document in zip(texts, documents, strict=True)
@@ -154,6 +159,7 @@ class Translator:
         *,
         prefixes: Iterable[str] | None = None,
         glossary: GlossaryInput | None = None,
+        memory: MemoryInput | None = None,
         window: int | None = None,
         start: int = 0,
         first_number: int = 0,
@@ -175,6 +181,8 @@ class Translator:
         if glossary is not None:
             wording = replace(options.wording, glossary=as_glossary(glossary))
             options = replace(options, wording=wording)
+        if memory is not None:
+            options = replace(options, memory=MemoryUse(as_memory(memory)))
         self._engine.check(options, has_prefixes=prefixes is not None)
         if options.attention:
             self._engine.attention_model()  # raises if there is no attention to show
@@ -219,9 +227,16 @@ class Translator:
 
     def _in_turn(self, read: Iterable[list[InputLine]], options: Options) -> Iterator[Translation]:
         for number, lines in enumerate(read, start=1):
-            yield from self._translate(lines, options)
+            yield from self._with_memory(lines, options)
             if number % WINDOWS_UNTIL_RELEASE == 0:
                 release_freed_memory()
+
+    def _with_memory(self, lines: list[InputLine], options: Options) -> list[Translation]:
+        if options.memory is None:
+            return self._translate(lines, options)
+        return translate_with_memory(
+            lines, options, self._translate, engine=self._engine, tokenizer=self._tokenizer
+        )
 
     def _translate(self, lines: list[InputLine], options: Options) -> list[Translation]:
         encoded = self._encoded(lines, by_sentence=self._by_sentence and not options.whole_lines)

@@ -7,13 +7,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.text.phrases.oracle import count_phrases
-from tests.translation.likely import random_model, saved, sentences
+from tests.translation.likely import (
+    LikelyModel,
+    learnt_tokenizer,
+    random_model,
+    saved,
+    sentences,
+)
 from transduce import InputError, Options, wording
 from transduce.export.ctranslate2 import is_installed
 from transduce.search.sample import Sampling
 from transduce.translation.load import load
 from transduce.translation.translator import Translator
-from transduce.translation.wording.rules import MAX_REQUIRED, UNLIMITED, PhraseRule
+from transduce.translation.wording.rules import MAX_REQUIRED, UNLIMITED, PhraseRule, Wording
 
 GLOSSARY = {"dog": "Hund", "bread": ["Brot", "Brötchen"], "Berlin": "=", "the cat": "die Mieze"}
 KEPT = ["{name}", "https://a.de/x?y=1", "5 km", "🐶", "%(n)d"]
@@ -29,6 +35,32 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def translator(folder: Path) -> Translator:
     return load(folder, "cpu")
+
+
+@pytest.mark.parametrize("n_best", [1, 2])
+@pytest.mark.parametrize(
+    ("words", "expected", "searches"),
+    [
+        (wording({"dog": "Hund"}), "Der Hund frisst.", 1),
+        (wording({"dog": ["Köter", "Hund"]}, forbid=["Haus"]), "Der Hund frisst.", 1),
+        (wording({"dog": "Köter"}), "Der Köter frisst Brot.", 2),
+        (wording(forbid=["Hund"]), "Der Köter frisst Brot.", 2),
+        (wording({"dog": "Köter", "a": "Ein"}), "Ein Köter.", 2),
+    ],
+)
+def test_a_translation_that_obeys_by_itself_is_the_result(
+    words: Wording, expected: str, searches: int, n_best: int
+) -> None:
+    """The best that obeys is found; a second search is made only if the free one does not obey."""
+    tokenizer = learnt_tokenizer()
+    answers = {"Der Hund frisst.": 0.6, "Der Köter frisst Brot.": 0.3, "Ein Köter.": 0.1}
+    ids = tokenizer.encode_targets(list(answers))
+    model = LikelyModel(lambda _: list(zip(ids, answers.values(), strict=True)))
+    options = Options(4, n_best=n_best, second_try=False, wording=words)
+    (found,) = Translator(model, tokenizer).translate(["a dog eats"], options)
+    assert found.text == expected
+    if n_best == 1:
+        assert len(model.batches) == searches
 
 
 @given(

@@ -15,7 +15,15 @@ from transduce.cli.terminal.options import (
     ModelArgument,
     PrecisionOption,
 )
-from transduce.cli.translate import ForbidOption, GlossaryOption, KeepOption, WholeLinesOption
+from transduce.cli.translate import (
+    ForbidOption,
+    GlossaryOption,
+    KeepOption,
+    MemoryFieldsOption,
+    MemoryOption,
+    WholeLinesOption,
+    read_memory,
+)
 from transduce.errors import counted
 
 FileArgument = Annotated[
@@ -62,6 +70,8 @@ def translate_one_file(
     forbid: ForbidOption = None,
     keep_placeholders: KeepPlaceholdersOption = None,
     keep: KeepOption = None,
+    memory: MemoryOption = None,
+    memory_fields: MemoryFieldsOption = "src,tgt",
     device: DeviceOption = "auto",
     precision: PrecisionOption = "float32",
     engine: EngineOption = None,
@@ -78,8 +88,10 @@ def translate_one_file(
     from transduce.translation.wording.read import read_forbidden, wording
 
     own = default_options(model)
+    known = read_memory(memory, memory_fields, threshold=1, as_prefix=False)
     options = replace(
         own,
+        memory=known,
         beam=own.beam if beam is None else beam,
         alpha=own.alpha if alpha is None else alpha,
         whole_lines=whole_lines,
@@ -105,6 +117,9 @@ def translate_one_file(
         source=source,
         target=target,
     )
+    if memory is not None:
+        taken = sum(one.match is not None and one.match.is_used for one in done.translations)
+        typer.echo(f"taken from {memory}: {counted(taken, 'text')}", err=True)
     _report(done.path, [one.note for one in done.translations], seconds=time.monotonic() - began)
 
 

@@ -74,8 +74,8 @@ def steered_continuations(
     exist, the score is −∞. `steering` is the constraint, or a part of it.
     """
     k = scores.size(1)
-    if steering is constraint:
-        permitted = steering.permitted(position)
+    if isinstance(constraint, Steering):
+        permitted = constraint.permitted(position)
     else:
         allowed = constraint.allowed(position).expand_as(logits)  # [B, k, V]
         permitted = Permitted(allowed[:, :, EOS_ID], mask=allowed)

@@ -19,8 +19,9 @@ from transduce.serving.refusal import Refused
 from transduce.serving.routes.requested_wording import RequestedWording
 from transduce.serving.service import Service, TranslatedDocument, finite
 from transduce.text.detection import detectable
-from transduce.text.phrases.glossary import Glossary
 from transduce.translation.alignment.word_links import align
+from transduce.translation.memory.read import DEFAULT_THRESHOLD, LEAST_THRESHOLD, MemoryUse
+from transduce.translation.memory.units import TranslationMemory
 from transduce.translation.options import Options, Translation
 from transduce.translation.translator import TextFormat
 
@@ -55,7 +56,23 @@ class _TranslationRequest(RequestedWording):
         default=False, description="Return the attention weights of all layers and heads."
     )
 
-    def options(self, default: Options, glossaries: Mapping[str, Glossary]) -> Options:
+    memory: Annotated[str, Field(max_length=100)] | None = Field(
+        default=None,
+        description="Name of a translation memory of this server; GET /v1/models lists them.",
+    )
+    memory_threshold: float = Field(
+        default=DEFAULT_THRESHOLD,
+        ge=LEAST_THRESHOLD,
+        le=1,
+        strict=False,
+        description="How similar a line of the memory must be to be offered.",
+    )
+    memory_prefix: bool = Field(
+        default=False,
+        description="Begin translations as a similar one does, as far as its source is the same.",
+    )
+
+    def options(self, default: Options, service: Service) -> Options:
         """Return the translator's options: its own, with what is asked for."""
         beam = max(default.beam, self.n_best) if self.beam is None else self.beam
         if self.n_best > beam:
@@ -65,8 +82,17 @@ class _TranslationRequest(RequestedWording):
             beam=beam,
             n_best=self.n_best,
             attention=self.attention or self.alignment,
-            wording=self.wording(glossaries),
+            wording=self.wording(service.glossaries),
+            memory=self._memory(service.memories),
         )
+
+    def _memory(self, memories: Mapping[str, TranslationMemory]) -> MemoryUse | None:
+        if self.memory is None:
+            return None
+        if self.memory not in memories:
+            known = ", ".join(memories) or "none"
+            raise Refused(400, f"unknown translation memory; this server has: {known}")
+        return MemoryUse(memories[self.memory], self.memory_threshold, self.memory_prefix)
 
 
 class TranslateRequest(_TranslationRequest):
@@ -105,6 +131,15 @@ class AlternativeTranslation(BaseModel):
     )
 
 
+class OfferedMatch(BaseModel):
+    """What the translation memory has for a line."""
+
+    source: str
+    text: str
+    score: float = Field(description="1: the same source; else the share of tokens that agree.")
+    is_used: bool = Field(description="True: this is the translation, as it is.")
+
+
 class TranslatedLine(BaseModel):
     """A line and its translation."""
 
@@ -116,6 +151,9 @@ class TranslatedLine(BaseModel):
     )
     note: str = Field(description="What was unusual about this translation; mostly empty.")
     is_finished: bool = Field(description="False: it was cut off at the maximum length.")
+    memory: OfferedMatch | None = Field(
+        default=None, description="The same or a similar line of the translation memory."
+    )
     alignment: list[tuple[int, int]] | None = Field(
         default=None,
         description="Pairs of word numbers, from 0: a source word and its translation.",
@@ -172,6 +210,7 @@ class ServerDescription(BaseModel):
     max_characters: int
     max_attention_characters: int
     glossaries: list[str] = Field(description="Names of the glossaries that a request may ask for.")
+    memories: list[str] = Field(description="Names of the translation memories, likewise.")
 
 
 def refusals(*statuses: int) -> dict[int | str, dict[str, Any]]:
@@ -296,7 +335,7 @@ async def _translate(service: Service, body: TranslateRequest) -> Response:
     body.check()
     start = detectable("\n".join(texts), body.format)
     [(route, _)] = await service.detected_routes(body.source, body.target, [start])
-    options = body.options(service.default_options(route), service.glossaries)
+    options = body.options(service.default_options(route), service)
     found = await service.translate(route, texts, options, format=body.format)
 
     def written() -> bytes:
@@ -317,7 +356,7 @@ async def _translate(service: Service, body: TranslateRequest) -> Response:
 async def _stream(service: Service, body: StreamRequest) -> StreamingResponse:
     start = detectable(body.text, "text")
     [(route, _)] = await service.detected_routes(body.source, body.target, [start])
-    options = body.options(service.default_options(route), service.glossaries)
+    options = body.options(service.default_options(route), service)
     parts = service.stream(route, body.text, options)
     first = await anext(parts)  # a refusal comes before the response begins
     blank_rows: dict[str, bytes] = {}
@@ -371,6 +410,7 @@ def _description(service: Service, *, needs_key: bool) -> ServerDescription:
         max_characters=service.limits.max_characters,
         max_attention_characters=service.limits.max_attention_characters,
         glossaries=list(service.glossaries),
+        memories=list(service.memories),
     )
 
 
@@ -387,6 +427,13 @@ def _line(line: Translation, body: _TranslationRequest) -> TranslatedLine:
         found = align(line.attention, source=line.source, translation=line.text)
         optional["alignment"] = found.links
         optional["source_words"], optional["text_words"] = found.source, found.translation
+    if line.match is not None:
+        optional["memory"] = OfferedMatch(
+            source=line.match.source,
+            text=line.match.target,
+            score=round(line.match.score, 4),
+            is_used=line.match.is_used,
+        )
     if body.attention:
         optional["attention"] = packed_attention(line.attention)
     return TranslatedLine(

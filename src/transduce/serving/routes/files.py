@@ -148,7 +148,9 @@ async def _translated(service: Service, sent: _Upload) -> bytes:
         parsed = await service.file_work(partial(parse, sent.content, sent.name))
         lines = await service.file_work(partial(lines_to_translate, parsed.segments))
         start = detectable("\n".join(map(text_of, lines)), "text")
-        [(route, _)] = await service.detected_routes(sent.source, sent.target, [start])
+        [(route, _)] = await service.routes_if_needed(sent.source, sent.target, [start])
+        if route is None:
+            return sent.content
         default = service.default_options(route)
         keeps = kind.has_placeholders and route.via is None
         wording = replace(default.wording, keeps_placeholders=keeps)

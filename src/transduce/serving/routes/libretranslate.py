@@ -157,11 +157,11 @@ async def _translate(service: Service, body: LibreTranslateRequest) -> LibreTran
     is_one = isinstance(body.q, str)
     texts = [body.q] if isinstance(body.q, str) else body.q
     starts = [detectable(text, body.format) for text in texts]
-    routes = await service.detected_routes(body.source, body.target, starts)
+    routes = await service.routes_if_needed(body.source, body.target, starts)
     found = await _by_route(service, [route for route, _ in routes], texts, body)
     best, others = [one[0] for one in found], [one[1:] for one in found]
-    detected = [_detected(route.pair.source, confidence) for route, confidence in routes]
-    via = [route.via for route, _ in routes]
+    detected = [_detected(*guess) for _, guess in routes]
+    via = [route.via if route else None for route, _ in routes]
     return LibreTranslateResponse(
         translatedText=best[0] if is_one else best,
         detectedLanguage=None if body.source != "auto" else (detected[0] if is_one else detected),
@@ -171,12 +171,18 @@ async def _translate(service: Service, body: LibreTranslateRequest) -> LibreTran
 
 
 async def _by_route(
-    service: Service, routes: Sequence[Route], texts: Sequence[str], body: LibreTranslateRequest
+    service: Service,
+    routes: Sequence[Route | None],
+    texts: Sequence[str],
+    body: LibreTranslateRequest,
 ) -> list[list[str]]:
-    """Translate texts, those of one route together; return the n best translations of each."""
-    found: dict[int, list[str]] = {}
+    """Translate texts, those of one route together; return the n best translations of each.
+
+    A text without a route stays as it is.
+    """
+    found = {number: [texts[number]] for number, route in enumerate(routes) if route is None}
     best = body.alternatives + 1
-    for route in dict.fromkeys(routes):
+    for route in dict.fromkeys(filter(None, routes)):
         numbers = [number for number, one in enumerate(routes) if one == route]
         default = service.default_options(route)
         options = replace(default, beam=max(default.beam, best), n_best=best)

@@ -285,8 +285,9 @@ byId("file").addEventListener("change", () => {
   translateFile(byId("file").files[0]);
   byId("file").value = ""; // so that the same file can be chosen again
 });
-form.addEventListener("dragover", (event) => { if (event.dataTransfer?.types.includes("Files")) event.preventDefault(); });
-form.addEventListener("drop", dropped);
+// Anywhere on the page: beside the form, the browser would open the file in its place.
+document.addEventListener("dragover", (event) => { if (event.dataTransfer?.types.includes("Files")) event.preventDefault(); });
+document.addEventListener("drop", dropped);
 byId("line").addEventListener("change", showLine);
 byId("stop").addEventListener("click", () => {
   stop();

@@ -136,6 +136,19 @@ def forbidden_words(lines: Iterable[str], *, name: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(words))
 
 
+def are_obeyed(rules: Iterable[PhraseRule], text: str) -> bool:
+    """Return whether a text certainly obeys rules.
+
+    Alternatives may overlap: those of one kind must be enough, and all together not too many.
+    """
+    text = unicodedata.normalize("NFC", text)
+    for rule in rules:
+        counts = [_occurrences(phrase, text) for phrase in rule.alternatives]
+        if max(counts) < rule.least or sum(counts) > rule.most:
+            return False
+    return True
+
+
 def _occurrences(phrase: str, text: str) -> int:
     """Count a phrase in a text, where it is no part of a longer word."""
     count, start = 0, text.find(phrase)

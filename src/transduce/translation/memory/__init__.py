@@ -1,0 +1,1 @@
+"""Translation memories: translations that exist already, found again by their sources."""
