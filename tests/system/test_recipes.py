@@ -52,10 +52,24 @@ def write_trees(data: DataConfig) -> None:
             write_lines(name, [pair.tgt for pair in parts[part]])
 
 
+def write_languages(data: DataConfig) -> None:
+    """Write a few rows to the files of each language that a recipe names."""
+    corpus = split(train=60, dev=4, test=4)
+    for corpora, pairs in ((data.corpora, corpus.train), (data.dev_corpora, corpus.dev)):
+        for texts in corpora.values():
+            for language, name in texts.items():
+                write_lines(name, [f"{pair.src} {language}" for pair in pairs])
+    for name in data.held_out:
+        write_lines(name, [pair.src for pair in corpus.test])
+
+
 def write_text(data: DataConfig) -> None:
     """Write a little text to the files that a recipe names."""
     if data.task == "parsing":
         write_trees(data)
+        return
+    if data.corpora:
+        write_languages(data)
         return
     corpus = split(train=40 * len(data.src), dev=4 * max(1, len(data.dev_src)), test=4)
     for sources, targets, pairs, odd in (

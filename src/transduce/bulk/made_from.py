@@ -67,4 +67,5 @@ def described_model(identity: ModelIdentity) -> dict[str, Any]:
         # `engine` was the option as it was given, which may be none or auto.
         "the engine": identity.engine,
         "device": identity.device,
+        **({} if identity.to is None else {"to": identity.to}),
     }

@@ -106,12 +106,13 @@ def translate_in_shards(
     device: str = "auto",
     precision: Precision = "float32",
     engine: EngineName | None = None,
+    to: str | None = None,
     on: str | None = None,
     watcher: BulkWatcher | None = None,
 ) -> ShardedTranslation:
     """Translate files line by line into the parts of a folder; continue what is there of them.
 
-    path_or_paths, device, precision, engine: the model, as for `load`.
+    path_or_paths, device, precision, engine, to: the model, as for `load`.
     files, fields: text, or files of which one column, field or language is translated; compressed
         ones too.
     out: a folder for `part-00000000.txt` and so on, and `manifest.jsonl`, which says what is done.
@@ -127,7 +128,7 @@ def translate_in_shards(
     check_fields_used(fields, text.files)
     for path in text.files:
         check_fields(path, fields, side="src", among=text.files, source_only=True)
-    source = ModelSource(folders, device, precision, engine)
+    source = ModelSource(folders, device, precision, engine, to=to)
     output = OutputSettings(options or default_options(folders[0]), form, precision=precision)
     with unchanged_files():
         job = BulkText(

@@ -24,6 +24,7 @@ class ModelSource:
     precision: Precision = "float32"
     engine: EngineName | None = None
     draft: str | None = None  # what proposes tokens: another model, or ngrams
+    to: str | None = None  # the language to translate into, of a model of several
 
     def load(self) -> Translator:
         """Load it."""
@@ -33,7 +34,8 @@ class ModelSource:
             precision=self.precision,
             engine=self.engine,
             draft=self.draft,
-        )
+            to=self.to,
+        ).into(None)
 
 
 @dataclass(frozen=True)
@@ -43,12 +45,13 @@ class ModelIdentity:
     digests: tuple[str, ...]  # of the files of each model
     engine: str
     device: str  # its type, such as cpu
+    to: str | None = None  # the language that it translates into, of several
 
     @classmethod
     def of(cls, translator: Translator) -> "ModelIdentity":
         """Read the files of a translator's models again, and digest them."""
         digests = tuple(map(_digest_of_model, translator.read_from))
-        return cls(digests, translator.engine_name, translator.device.type)
+        return cls(digests, translator.engine_name, translator.device.type, translator.to)
 
 
 @dataclass(frozen=True)

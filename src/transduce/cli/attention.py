@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from transduce.cli.terminal.completion import complete_precision
-from transduce.cli.terminal.options import DeviceOption, ModelArgument
+from transduce.cli.terminal.options import DeviceOption, ModelArgument, ToOption
 
 if TYPE_CHECKING:
     from transduce.translation.options import Translation
@@ -51,6 +51,7 @@ def attention(
     model: ModelArgument,
     text: TextArgument = None,
     translation: TranslationOption = None,
+    to: ToOption = None,
     out: OutOption = None,
     png: PngOption = None,
     align: AlignOption = False,
@@ -73,7 +74,7 @@ def attention(
         check_picture(png)
     if not align:
         check_new_file(out or PAGE, ours=PAGE_START)
-    found = _translations(model, text, translation, device=device, precision=precision)
+    found = _translations(model, text, translation, device=device, precision=precision, to=to)
     if align:
         with text_output(None) as write:
             for one in found:
@@ -121,17 +122,25 @@ def _check_numbers(layer: int | None, head: int | None, *, align: bool, png: Pat
 
 
 def _translations(
-    model: Path, text: str | None, translation: str | None, *, device: str, precision: str
+    model: Path,
+    text: str | None,
+    translation: str | None,
+    *,
+    device: str,
+    precision: str,
+    to: str | None,
 ) -> "Iterator[Translation]":
     """Yield translations with their attention, of the text or of standard input."""
     from transduce.cli.terminal.text_input import TextInput
     from transduce.translation.load import load
 
     if text is not None and translation is not None:
-        yield _given_translation(model, text, translation, device=device, precision=precision)
+        yield _given_translation(
+            model, text, translation, device=device, precision=precision, to=to
+        )
         return
     lines = TextInput([])
-    translator = load(model, device, precision=precision)  # type: ignore[arg-type]
+    translator = load(model, device, precision=precision, to=to)  # type: ignore[arg-type]
     stream = translator.stream(
         lines if text is None else [text],
         replace(translator.default_options, attention=True),
@@ -145,7 +154,7 @@ def _translations(
 
 
 def _given_translation(
-    model: Path, text: str, translation: str, *, device: str, precision: str
+    model: Path, text: str, translation: str, *, device: str, precision: str, to: str | None
 ) -> "Translation":
     from dataclasses import replace
 
@@ -154,12 +163,14 @@ def _given_translation(
     from transduce.models.folder import load_model
     from transduce.tasks.registry import task_of
     from transduce.translation.inference import prepare_for_inference
+    from transduce.translation.languages import tags_of
     from transduce.translation.options import Alternative, Translation
 
     loaded = load_model(model, device=choose_device(device))
     ready = replace(loaded, model=prepare_for_inference(loaded.model, precision=precision))  # type: ignore[arg-type]
     written = task_of(loaded.config.data).to_target(translation)
-    shown = attention_between(ready, text, written)
+    tags = tags_of(loaded.tokenizer, loaded.config.data.tag_on, to)
+    shown = attention_between(ready, text, written, before=(tags.source, tags.target))
     return Translation(text, translation, 0.0, (Alternative(translation, 0.0),), attention=(shown,))
 
 

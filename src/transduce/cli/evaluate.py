@@ -65,8 +65,11 @@ AgainstOption = Annotated[
 LangOption = Annotated[
     str | None,
     typer.Option(
+        "--lang",
+        "--to",
         metavar="CODE",
-        help="Target language, by default MODEL's: for the tokenizer and BLEU as in the paper.",
+        help="Target language, by default MODEL's: for the tokenizer and BLEU as in the paper; of "
+        "a model of several, the one to translate into.",
     ),
 ]
 TokenizeOption = Annotated[
@@ -90,6 +93,18 @@ RobustOption = Annotated[
         "punctuation, typos.",
     ),
 ]
+TextOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME.LANG",
+        help="Instead of --src and --ref, a test set in several languages, once for each: all "
+        "directions of MODEL are scored.",
+    ),
+]
+PngOption = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", help="With --text: a picture of BLEU by direction."),
+]
 JSON_START = b'{\n  "transduce": '
 """How a file of --json begins, which tells an earlier one from a user's own."""
 
@@ -98,6 +113,7 @@ def evaluate(
     model: ModelArgument = None,
     src: SrcOption = None,
     ref: RefOption = None,
+    text: TextOption = None,
     test_set: TestSetOption = None,
     pair: PairOption = None,
     hyp: HypOption = None,
@@ -112,6 +128,7 @@ def evaluate(
     robust: RobustOption = False,
     out: OutOption = None,
     as_json: JsonOption = None,
+    png: PngOption = None,
 ) -> None:
     """Score a model, existing translations, or both: BLEU, chrF and TER with their signatures.
 
@@ -127,6 +144,13 @@ def evaluate(
 
     _check_files(model, out, as_json)
     _check_systems(hyp or [])
+    if text:
+        others = {"--src": src, "--ref": ref, "--test-set": test_set, "--hyp": hyp, "--out": out}
+        _check_alone("--text", others | {"--against": against, "--robust": robust or None})
+        _evaluate_languages(model, text, _options(model, beam, alpha), device, engine, as_json, png)
+        return
+    if png is not None:
+        raise InputError("--png is a picture of many directions: give a test set with --text")
     with files_of_pipes() as file_of, _progress_bar() as progress:
         result = score(
             model,
@@ -151,6 +175,39 @@ def evaluate(
     for note in result.notes:
         typer.echo(f"note: {note}", err=True)
     show(result)
+
+
+def _check_alone(option: str, others: dict[str, object]) -> None:
+    for name, value in others.items():
+        if value:
+            raise InputError(f"{option} and {name}: use one of them")
+
+
+def _evaluate_languages(
+    model: Path | None,
+    texts: list[str],
+    options: "Options | None",
+    device: str,
+    engine: str | None,
+    as_json: Path | None,
+    png: Path | None,
+) -> None:
+    """Score all directions of a model; print a matrix, and write it where it is asked for."""
+    from transduce.cli.analysis import languages
+
+    if png is not None:
+        from transduce.analysis.pictures import check_picture
+
+        check_picture(png)
+    with _progress_bar() as progress:
+        result = languages.scores_by_direction(
+            model, texts, options=options, device=device, engine=engine, progress=progress
+        )
+    if as_json:
+        _write(as_json, languages.as_json(result))
+    if png is not None:
+        languages.draw_matrix(result, png)
+    languages.show_matrix(result)
 
 
 def _options(model: Path | None, beam: int | None, alpha: float | None) -> "Options | None":

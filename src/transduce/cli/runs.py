@@ -309,6 +309,7 @@ def _score_tree(score: "Scored") -> dict[str, Any]:
         "loss": _finite(score.loss),
         "perplexity": _finite(score.perplexity),
         "metric": score.metric,
+        **({"parts": score.parts} if score.parts else {}),
         "score": _finite(score.score),
         "signature": score.signature,
         "higher_is_better": score.higher_is_better,

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transduce.cli.terminal.options import DeviceOption, FieldsOption, ModelArgument
+from transduce.cli.terminal.options import DeviceOption, FieldsOption, ModelArgument, ToOption
 from transduce.errors import counted
 
 if TYPE_CHECKING:
@@ -27,6 +27,7 @@ def score(
     as_jsonl: Annotated[
         bool, typer.Option("--jsonl", help="Print the score of every token, as JSON lines.")
     ] = False,
+    to: ToOption = None,
     fields: FieldsOption = "src,tgt",
     device: DeviceOption = "auto",
 ) -> None:
@@ -43,7 +44,7 @@ def score(
     total, tokens, sentences = 0.0, 0, 0
     with files_of_pipes() as file_of:
         src, tgt = file_of(src), None if tgt is None else file_of(tgt)
-        for found in score_pairs(model, src, tgt, fields=fields, device=device):
+        for found in score_pairs(model, src, tgt, fields=fields, device=device, to=to):
             typer.echo(_json(found) if as_jsonl else f"{found.total:.4f}\t{found.mean:.4f}")
             total, tokens, sentences = (
                 total + found.total,

@@ -209,10 +209,15 @@ def _load(
     from transduce.translation.load import load
 
     folders = _folders(models)
+    loaded: dict[Path, Translator] = {}
     translators = {}
     for pair, folder in folders.items():
-        typer.echo(f"loading {pair} from {folder}", err=True)
-        translators[pair] = load(folder, device, precision=precision, engine=engine)  # type: ignore[arg-type]
+        if folder not in loaded:
+            pairs = [str(one) for one, path in folders.items() if path == folder]
+            typer.echo(f"loading {', '.join(pairs)} from {folder}", err=True)
+            loaded[folder] = load(folder, device, precision=precision, engine=engine)  # type: ignore[arg-type]
+        model = loaded[folder]
+        translators[pair] = model.into(pair.target) if model.languages else model
     return translators
 
 
@@ -221,19 +226,20 @@ def _folders(models: list[str]) -> "dict[LanguagePair, Path]":
     from transduce.errors import InputError
     from transduce.models.model_files import CONFIG, settings_folder
     from transduce.models.other_formats import check_has_settings
-    from transduce.serving.languages import parse_model_argument, training_pair
+    from transduce.serving.languages import language_pairs, parse_model_argument
 
     folders: dict[LanguagePair, Path] = {}
     for argument in models:
         pair, path = parse_model_argument(argument)
         check_has_settings(Path(path))
-        if pair is None:
-            pair = training_pair(load_config(settings_folder(Path(path)) / CONFIG))
-        if pair is None:
+        config = load_config(settings_folder(Path(path)) / CONFIG)
+        pairs = language_pairs(config) if pair is None else [pair]
+        if not pairs:
             raise InputError(f"{path} does not tell its languages: name them, as in en-de={path}")
-        if pair in folders:
-            raise InputError(f"{folders[pair]} and {path} are both for {pair}: serve one of them")
-        folders[pair] = Path(path)
+        for one in pairs:
+            if one in folders:
+                raise InputError(f"{folders[one]} and {path} are both for {one}: serve one of them")
+            folders[one] = Path(path)
     return folders
 
 

@@ -30,6 +30,18 @@ TgtOption = Annotated[
     list[str] | None,
     typer.Option(metavar="FILE", help="Target text, line by line the translation of --src."),
 ]
+TextOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="NAME.LANG",
+        help="Instead of --src and --tgt, text in a language, once for each: a model of all "
+        "directions.",
+    ),
+]
+DevTextOption = Annotated[
+    list[str] | None,
+    typer.Option(metavar="NAME.LANG", help="Development text in each of these languages."),
+]
 FieldsOption = Annotated[
     str | None,
     typer.Option(
@@ -109,10 +121,12 @@ def train(
     recipe: RecipeArgument = None,
     src: SrcOption = None,
     tgt: TgtOption = None,
+    text: TextOption = None,
     fields: FieldsOption = None,
     out: OutOption = None,
     dev_src: DevSrcOption = None,
     dev_tgt: DevTgtOption = None,
+    dev_text: DevTextOption = None,
     held_out: HeldOutOption = None,
     task: TaskOption = None,
     metric: MetricOption = None,
@@ -157,6 +171,8 @@ def train(
             dev_src=dev_src or [],
             dev_tgt=dev_tgt or [],
             held_out=held_out or [],
+            texts=text or [],
+            dev_texts=dev_text or [],
             preset=preset,
             init=init,
             settings=_merged(options, changes or []),

@@ -24,6 +24,7 @@ from transduce.cli.terminal.options import (
     EngineOption,
     ModelArgument,
     PrecisionOption,
+    ToOption,
 )
 from transduce.errors import counted
 from transduce.files.regular import parse_json
@@ -182,6 +183,7 @@ WINDOW_OF_FILE = 128
 def translate(
     model: ModelArgument,
     files: FilesArgument = None,
+    to: ToOption = None,
     fields: FieldsOption = "src,tgt",
     ensemble: EnsembleOption = None,
     draft: DraftOption = None,
@@ -254,7 +256,7 @@ def translate(
         output.options.check_for_draft(has_prefixes=prefixes() is not None)
     chosen = "torch" if engine == "auto" and sample else engine  # CTranslate2 samples differently
     models = (model, *(ensemble or []))
-    source = ModelSource(models, device, precision, chosen, draft)  # type: ignore[arg-type]
+    source = ModelSource(models, device, precision, chosen, draft, to)  # type: ignore[arg-type]
     if folder is not None and total is not None:
         shards = {"shard_lines": shard_lines, "window": window}
         write_parts(folder, lines, total, output, source=source, prefixes=prefixes, on=on, **shards)

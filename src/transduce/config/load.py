@@ -14,7 +14,7 @@ import yaml
 from transduce.config.augment import AugmentConfig
 from transduce.config.presets import all_presets, preset_named
 from transduce.config.renamed import with_current_names
-from transduce.config.schema import Config, Tree, merge
+from transduce.config.schema import Config, Section, Tree, merge
 from transduce.errors import ConfigError, did_you_mean
 from transduce.files.regular import read_regular, read_stream
 
@@ -88,6 +88,8 @@ def to_yaml(config: Config) -> str:
 
 def _plain(value: Any) -> Any:
     """Return a section within a section as a mapping; false if it is switched off."""
+    if isinstance(value, tuple) and any(isinstance(one, Section) for one in value):
+        return [one.model_dump() for one in value]
     if not isinstance(value, AugmentConfig):
         return value
     stated = {} if value.usual else value.rates()
@@ -96,7 +98,9 @@ def _plain(value: Any) -> Any:
 
 def _inline(value: Any) -> str:
     """Write a value as YAML on one line."""
-    in_brackets = yaml.safe_dump([value], default_flow_style=True, width=2**31, allow_unicode=True)
+    in_brackets = yaml.safe_dump(
+        [value], default_flow_style=True, width=2**31, allow_unicode=True, sort_keys=False
+    )
     return in_brackets.strip()[1:-1]
 
 

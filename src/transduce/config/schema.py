@@ -24,6 +24,7 @@ from pydantic.fields import FieldInfo
 
 from transduce.config.augment import AugmentConfig
 from transduce.config.kinds import DEFAULT_KIND, find_kind, kind_names
+from transduce.config.languages import NamedCorpora, Stages, Weights
 from transduce.config.renamed import OTHER_NAMES, with_current_names
 from transduce.config.rules import broken_rule
 from transduce.config.section import Count as Count  # the names of types are this module's too
@@ -148,6 +149,42 @@ class DataConfig(Section):
         "both sides, or trees in .mrg or .ptb",
     )
     tgt: Files = Field(default=(), description="target text, line by line the translation of src")
+    corpora: NamedCorpora = Field(
+        default={},
+        description="instead of src and tgt, corpora by name, each with a file for every language: "
+        "{train: {en: train.en, de: train.de, fr: train.fr}}; of a .tsv, .csv, .jsonl or .tmx, the "
+        "column, field or language of that name",
+    )
+    dev_corpora: NamedCorpora = Field(
+        default={},
+        description="development sets in the same form; if not given, rows are held out",
+    )
+    directions: Files = Field(
+        default=("all",), description="which to train, such as [en-de, de-en]; all: every one"
+    )
+    without_directions: Files = Field(
+        default=(), description="directions that are not trained, to measure them zero-shot"
+    )
+    tag_on: Literal["source", "target"] = Field(
+        default="source",
+        description="where the tag of the target language is: before the source, or the first "
+        "token of the target",
+    )
+    temperature: Annotated[float, Field(ge=1, le=1000)] = Field(
+        default=1.0,
+        description="above 1, small directions are used more often: their shares are in proportion "
+        "to size^(1/temperature)",
+    )
+    mix: Weights = Field(
+        default={},
+        description="weights by the names of corpora, {europarl: 3, news: 1}; with src and tgt, "
+        "the names of files without their endings",
+    )
+    stages: Stages = Field(
+        default=(),
+        description="weights that change: [{until: 0.7, mix: {news: 1}}, {mix: {news: 5}}]; "
+        "until: a share of the budget, or a step",
+    )
     fields: str = Field(
         default="src,tgt",
         description="source and target: columns of .tsv and .csv files by name or number, fields "
@@ -213,6 +250,30 @@ class DataConfig(Section):
         description="a deviation: noise in the training text, drawn anew each epoch; true: usual "
         "rates; or rates by name: " + ", ".join(AugmentConfig.rate_names()),
     )
+
+    @model_validator(mode="after")
+    def _one_form_of_text(self) -> Self:
+        for ours, others in ((self.corpora, self.src), (self.dev_corpora, self.dev_src)):
+            if ours and others:
+                raise ValueError(
+                    "data.src and data.corpora are two forms of the training text, and "
+                    "data.dev_src and data.dev_corpora of the development text: give one of them"
+                )
+        if bool(self.dev_corpora) > bool(self.corpora):
+            raise ValueError("data.dev_corpora is for runs with data.corpora: give these too")
+        if self.weights and (self.mix or self.stages or self.corpora):
+            raise ValueError(
+                "data.weights is by the order of data.src: with data.corpora, data.mix or "
+                "data.stages, name the corpora in data.mix instead"
+            )
+        if self.mix and self.stages:
+            raise ValueError("data.mix and data.stages: write the weights into the stages alone")
+        return self
+
+    @property
+    def has_text(self) -> bool:
+        """Whether training text is named, in either form."""
+        return bool(self.src or self.corpora)
 
     @property
     def kinds(self) -> str:

@@ -37,8 +37,8 @@ class Batch:
     @classmethod
     def padded(cls, store: Store, sentences: Indices) -> Self:
         """Put each of the sentences into a row of its own, ended by EOS."""
-        src, src_tokens = _padded(store.src, sentences)
-        tgt, tgt_tokens = _padded(store.tgt, sentences)
+        src, src_tokens = _padded(store.src, sentences, store.tags_of("src", sentences))
+        tgt, tgt_tokens = _padded(store.tgt, sentences, store.tags_of("tgt", sentences))
         shifted = np.concatenate([np.full((len(tgt), 1), BOS_ID), tgt[:, :-1]], axis=1)
         tgt_in = np.where(shifted == EOS_ID, PAD_ID, shifted)
         links = None
@@ -57,8 +57,8 @@ class Batch:
     @classmethod
     def packed(cls, store: Store, sentences: Indices, capacity: RowCapacity) -> Self:
         """Pack the sentences into one row, each ended by EOS."""
-        src, src_lengths = _concatenated(store.src, sentences)
-        tgt, tgt_lengths = _concatenated(store.tgt, sentences)
+        src, src_lengths = _concatenated(store.src, sentences, store.tags_of("src", sentences))
+        tgt, tgt_lengths = _concatenated(store.tgt, sentences, store.tags_of("tgt", sentences))
         links = None
         if store.links is not None:
             links = np.full(tgt.size, NO_LINK, dtype=np.int64)
@@ -178,21 +178,34 @@ class Batch:
         return replace(self, src=src, tgt_in=tgt_in, tgt_out=tgt_out, layout=layout, links=links)
 
 
-def _padded(side: Sentences, sentences: Indices) -> tuple[NDArray[np.int64], int]:
-    """Gather sentences into rows, each ended by EOS and padded; return them and their tokens."""
-    lengths = side.lengths_of(sentences)
+def _padded(
+    side: Sentences, sentences: Indices, tags: Indices | None
+) -> tuple[NDArray[np.int64], int]:
+    """Gather sentences into rows, each after its tag, ended by EOS and padded; and count tokens."""
+    lengths = side.lengths_of(sentences) + (tags is not None)
     rows = np.full((sentences.size, int(lengths.max(initial=0)) + 1), PAD_ID, dtype=np.int64)
-    columns = np.arange(rows.shape[1])
-    rows[columns < lengths[:, None]] = side.gather(sentences)
+    is_text = np.arange(rows.shape[1]) < lengths[:, None]
+    if tags is not None:
+        is_text[:, 0] = False
+        rows[:, 0] = tags
+    rows[is_text] = side.gather(sentences)
     rows[np.arange(sentences.size), lengths] = EOS_ID
     return rows, int(lengths.sum()) + sentences.size
 
 
-def _concatenated(side: Sentences, sentences: Indices) -> tuple[NDArray[np.int64], Indices]:
-    """Concatenate sentences, each ended by EOS; return them and their lengths."""
-    lengths = side.lengths_of(sentences).astype(np.int64) + 1
+def _concatenated(
+    side: Sentences, sentences: Indices, tags: Indices | None
+) -> tuple[NDArray[np.int64], Indices]:
+    """Concatenate sentences, each after its tag and ended by EOS; return them and their lengths."""
+    lengths = side.lengths_of(sentences).astype(np.int64) + 1 + (tags is not None)
+    ends = np.cumsum(lengths)
     row = np.full(int(lengths.sum()), EOS_ID, dtype=np.int64)
-    row[_is_text(lengths)] = side.gather(sentences)
+    is_text = np.ones(row.size, dtype=np.bool_)
+    is_text[ends - 1] = False
+    if tags is not None:
+        is_text[ends - lengths] = False
+        row[ends - lengths] = tags
+    row[is_text] = side.gather(sentences)
     return row, lengths
 
 

@@ -415,6 +415,17 @@ def read_side(
         yield from (text for [text] in _readable(records))
 
 
+def read_texts(path: Path, names: tuple[str, ...]) -> Iterator[list[str]]:
+    """Stream the columns, fields or languages of these names, each on one line.
+
+    A plain text has one, whatever its name.
+    """
+    if format_of(path) == "text":
+        yield from ([line] for line in read_lines(path))
+    else:
+        yield from _readable(_records(path, format_of(path), names))
+
+
 def read_sentences(held: Path | Source) -> Iterator[str]:
     """Stream the sentences of a text, or of both sides of a corpus."""
     if isinstance(held, Path):

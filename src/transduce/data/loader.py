@@ -61,7 +61,8 @@ class Loader:
         taken = self._spread(taken)
         store = self.store
         if self.noise is not None:
-            limits = self._max_lengths.src - 1, self._max_lengths.tgt - 1
+            added = _added(store)  # EOS and tags
+            limits = self._max_lengths.src - added[0], self._max_lengths.tgt - added[1]
             store = self.noise.store(store, seed=seed, epoch=epoch, max_lengths=limits)
         lengths = _lengths(store, taken)
         if self.packed:
@@ -138,7 +139,8 @@ class Loader:
         if self.noise is None:
             return RowCapacity.within(self.max_tokens, *_lengths(self.store, self._usable))
         src, tgt = self.noise.sampled_lengths(self.store, self._usable, seed=self.seed)
-        return RowCapacity.within(self.max_tokens, src + 1, tgt + 1)
+        added = _added(self.store)
+        return RowCapacity.within(self.max_tokens, src + added[0], tgt + added[1])
 
     @cached_property
     def _row_capacity(self) -> RowCapacity:
@@ -186,9 +188,16 @@ class Epoch:
 
 
 def _lengths(store: Store, sentences: Indices) -> tuple[Indices, Indices]:
-    """Return the lengths of both sides, EOS included."""
-    src, tgt = (side.lengths_of(sentences) + 1 for side in (store.src, store.tgt))
+    """Return the lengths of both sides, EOS and tags included."""
+    both = zip((store.src, store.tgt), _added(store), strict=True)
+    src, tgt = (side.lengths_of(sentences) + added for side, added in both)
     return src, tgt
+
+
+def _added(store: Store) -> tuple[int, int]:
+    """Return how many tokens are added to each sentence of each side: EOS, and perhaps a tag."""
+    tagged = None if store.tags is None else store.tags.side
+    return 1 + (tagged == "src"), 1 + (tagged == "tgt")
 
 
 class _Planner:

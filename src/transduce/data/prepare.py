@@ -7,6 +7,7 @@ content, and is complete or absent. Several processes may ask at once: one works
 import logging
 import math
 import os
+from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
@@ -61,6 +62,16 @@ class Corpora:
 
 
 @dataclass(frozen=True)
+class DevPart:
+    """A part of the development set that is reported by itself: a file, or a direction."""
+
+    name: str
+    start: int  # its first pair
+    end: int
+    target: str | None = None  # the language to translate into, where the model has several
+
+
+@dataclass(frozen=True)
 class Prepared:
     """The training corpora and the development set, encoded."""
 
@@ -70,16 +81,27 @@ class Prepared:
     dev_pairs: list[Pair]
     tokenizer_file: Path
     digests: dict[str, str]  # of every file that was read, by its name
+    dev_parts: tuple[DevPart, ...] = ()  # all of the set; one part, or none, is not reported
 
     def some_dev_pairs(self, count: int) -> list[Pair]:
         """Return `count` pairs, or all, spread evenly over the development set."""
+        return [self.dev_pairs[place] for place in self._places(count)]
+
+    def parts_of(self, count: int) -> tuple[DevPart, ...]:
+        """Return where the parts lie among `some_dev_pairs`; empty parts are left out."""
+        places = self._places(count)
+        ends = [(bisect_left(places, p.start), bisect_left(places, p.end)) for p in self.dev_parts]
+        both = zip(self.dev_parts, ends, strict=True)
+        return tuple(replace(p, start=a, end=b) for p, (a, b) in both if a < b)
+
+    def _places(self, count: int) -> list[int]:
         taken = min(count, len(self.dev_pairs))
-        return [self.dev_pairs[place * len(self.dev_pairs) // taken] for place in range(taken)]
+        return [place * len(self.dev_pairs) // taken for place in range(taken)]
 
 
 def find_corpora(config: DataConfig, cache: Path, *, seed: int, phase: Phase) -> Corpora:
     """Check and count the training pairs, and hold out a development set if none is given."""
-    sources, dev, is_plain = _train_sources(config), _dev_sources(config), _is_plain(config)
+    sources, dev, plain = _train_sources(config), _dev_sources(config), is_plain(config)
     files = _files(config)
     texts = tuple(
         text_or_corpus(Path(name), fields=config.fields, among=files) for name in config.held_out
@@ -93,10 +115,10 @@ def find_corpora(config: DataConfig, cache: Path, *, seed: int, phase: Phase) ->
                 None,
                 rules,
                 texts,
-                is_plain,
+                plain,
                 held_out_by_source=config.held_out_by == "source",
             )
-            with _cache_locked(cache):
+            with cache_locked(cache):
                 dev = (
                     hold_out_development_set(
                         spec, cache, pairs=pairs, max_count=config.dev_pairs, seed=seed
@@ -123,7 +145,7 @@ def prepare(
     sides with vocabularies of their own; if not given, it is `vocab_size`. If `linked`, the tokens
     of the training pairs are aligned.
     """
-    wanted = _wanted_vocabulary(config, vocab_size, src_vocab_size)
+    wanted = wanted_vocabulary(config, vocab_size, src_vocab_size)
     judging = StoreSpec(
         corpora.sources,
         None,
@@ -133,7 +155,7 @@ def prepare(
         target_form=target_form,
         held_out_by_source=config.held_out_by == "source",
     )
-    with _cache_locked(cache), unchanged_files(corpora.digests):
+    with cache_locked(cache), unchanged_files(corpora.digests):
         if config.tokenizer is not None:
             path = Path(config.tokenizer)
         else:
@@ -150,17 +172,30 @@ def prepare(
                 train = with_links(train, cache, processes=processes, progress=progress)
         dev_spec = StoreSpec(corpora.dev, path, None, target_form=target_form)
         dev = open_or_build(dev_spec, cache, processes=1)
-        dev_pairs = [pair for source in corpora.dev for pair in read_pairs(source)]
+        dev_pairs, parts = _read_dev(corpora.dev)
         known = Digests(cache)
         digests = {str(file): known.of(file) for file in [*spec.inputs(), path]}
-    _check_not_empty(train)
+    check_not_empty(train)
     _warn_of_unreadable(train)
-    return Prepared(tokenizer, train, dev, dev_pairs, tokenizer_file=path, digests=digests)
+    return Prepared(tokenizer, train, dev, dev_pairs, path, digests, parts)
 
 
-def _wanted_vocabulary(
+def _read_dev(sources: Sequence[Source]) -> tuple[list[Pair], tuple[DevPart, ...]]:
+    """Read the development set; each of several files is a part, by the name of its source."""
+    pairs: list[Pair] = []
+    parts = []
+    for source in sources:
+        start = len(pairs)
+        pairs += read_pairs(source)
+        name = next(str(value) for value in vars(source).values() if isinstance(value, Path))
+        parts.append(DevPart(name, start, len(pairs)))
+    return pairs, tuple(parts) if len(parts) > 1 else ()
+
+
+def wanted_vocabulary(
     config: DataConfig, vocab_size: int, src_vocab_size: int | None
 ) -> WantedVocabulary:
+    """Return what settings ask for, with these sizes."""
     target = Learning(config.tgt_subwords or config.subwords, vocab_size)
     upper = config.augment.upper
     if config.shared_vocabulary:
@@ -169,7 +204,8 @@ def _wanted_vocabulary(
     return WantedVocabulary(target, source, upper=upper)
 
 
-def _check_not_empty(train: Store) -> None:
+def check_not_empty(train: Store) -> None:
+    """Raise if cleaning has left nothing."""
     if len(train) == 0:
         dropped = train.manifest["dropped"]
         raise InputError(
@@ -188,7 +224,10 @@ def _warn_of_unreadable(train: Store) -> None:
 
 def _train_sources(config: DataConfig) -> tuple[Source, ...]:
     if not config.src:
-        raise ConfigError("no training text: give --src and --tgt, or data.src and data.tgt")
+        raise ConfigError(
+            "no training text: give --src and --tgt, or data.src and data.tgt; for several "
+            "languages, --text for each, or data.corpora"
+        )
     if config.weights and len(config.weights) != len(config.src):
         raise ConfigError(
             f"data.weights has {counted(len(config.weights), 'number')} for "
@@ -231,18 +270,18 @@ def _paired(
     )
 
 
-def _is_plain(config: DataConfig) -> bool:
+def is_plain(config: DataConfig) -> bool:
     """Whether the model sees plain punctuation; a given tokenizer decides."""
     if config.tokenizer is None:
         return config.punctuation == "plain"
-    is_plain = Tokenizer.load(Path(config.tokenizer)).has_plain_punctuation
-    found = "plain" if is_plain else "kept"
+    plain = Tokenizer.load(Path(config.tokenizer)).has_plain_punctuation
+    found = "plain" if plain else "kept"
     if config.punctuation not in ("auto", found):
         raise ConfigError(
             f"data.punctuation={config.punctuation}, but in {config.tokenizer} it is {found}: "
             "leave the setting out"
         )
-    return is_plain
+    return plain
 
 
 def _count_once(spec: StoreSpec, cache: Path) -> int:
@@ -259,13 +298,13 @@ def _count_once(spec: StoreSpec, cache: Path) -> int:
     pairs = sum(in_threads(count_records, spec.sources))
     for text in spec.held_out:
         count_pairs(text)
-    with _cache_locked(cache):
+    with cache_locked(cache):
         memory.remember({identity_digest(spec.identity(cache)): pairs})
     return pairs
 
 
 @contextmanager
-def _cache_locked(cache: Path) -> Iterator[None]:
+def cache_locked(cache: Path) -> Iterator[None]:
     """Let one process at a time work in a cache; the next one finds what it has made."""
     lock = cache / "lock"
     with reporting_write_errors(cache):

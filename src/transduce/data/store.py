@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, field, fields
 from hashlib import blake2b
 from itertools import compress, islice
 from pathlib import Path
-from typing import Any, Self
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -77,6 +77,10 @@ class Sentences:
         """Return the number of tokens of each of these sentences, without EOS."""
         return self.ends[sentences] - np.where(sentences > 0, self.ends[sentences - 1], 0)
 
+    def total_tokens(self) -> int:
+        """Count the tokens of all sentences, without EOS."""
+        return self.ids.size
+
     def gather(self, sentences: NDArray[np.int64]) -> Ids:
         """Concatenate sentences, without EOS.
 
@@ -90,6 +94,19 @@ class Sentences:
 
 
 @dataclass(frozen=True)
+class Tags:
+    """The token that goes before each sentence of one side: the language to translate into."""
+
+    side: Literal["src", "tgt"]
+    ids: NDArray[np.int64]  # of each corpus of a store
+    ends: NDArray[np.int64]  # where the pairs of each corpus end
+
+    def of(self, pairs: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the tag of each of these pairs."""
+        return self.ids[np.searchsorted(self.ends, pairs, side="right")]
+
+
+@dataclass(frozen=True)
 class Store:
     """The ids of both sides of a corpus, and the manifest."""
 
@@ -98,9 +115,20 @@ class Store:
     manifest: dict[str, Any]
     links: Sentences | None = None
     """For each target token the number of the source token that it translates, from 1; 0: none."""
+    tags: Tags | None = None  # put before sentences when batches are made
 
     def __len__(self) -> int:
         return len(self.src)
+
+    def tags_of(self, side: str, pairs: NDArray[np.int64]) -> NDArray[np.int64] | None:
+        """Return the tags before the sentences of a side; None: they have none."""
+        return None if self.tags is None or self.tags.side != side else self.tags.of(pairs)
+
+    def total_tokens(self, side: Literal["src", "tgt"]) -> int:
+        """Count the tokens of a side, with EOS and tags."""
+        added = 1 if self.tags is None or self.tags.side != side else 2
+        sentences: Sentences = getattr(self, side)
+        return sentences.total_tokens() + added * len(self)
 
     @classmethod
     def open(cls, folder: Path) -> Self:
@@ -218,30 +246,30 @@ def open_or_build(
         total = sum(map(count_records, spec.sources)) if pairs is None else pairs
         with reporting_write_errors(folder), atomic_folder(folder) as making:
             manifest = _build(spec, making, processes, lambda done: progress(done, total))
-            _check_unchanged(spec, identity)
+            check_vocabulary_unchanged(spec.tokenizer, identity)
             write_manifest(making, manifest | {"identity": identity})
     return Store.open(folder)
 
 
-def _check_unchanged(spec: StoreSpec, identity: dict[str, Any]) -> None:
+def check_vocabulary_unchanged(tokenizer: Path | None, identity: dict[str, Any]) -> None:
     """Raise if the vocabulary was changed meanwhile; texts are compared when they are read."""
-    assert spec.tokenizer is not None, "a store needs a vocabulary"
-    if file_digest(spec.tokenizer) != identity["tokenizer"]:
-        raise ChangedFileError(spec.tokenizer)
+    assert tokenizer is not None, "a store needs a vocabulary"
+    if file_digest(tokenizer) != identity["tokenizer"]:
+        raise ChangedFileError(tokenizer)
 
 
 def _build(
     spec: StoreSpec, folder: Path, processes: int, report_done: Callable[[int], None]
 ) -> dict[str, Any]:
     """Write the arrays and return their part of the manifest."""
-    with closing(_SideWriter(folder, "src")) as src, closing(_SideWriter(folder, "tgt")) as tgt:
+    with closing(SideWriter(folder, "src")) as src, closing(SideWriter(folder, "tgt")) as tgt:
         return _encode(spec, src, tgt, processes, report_done)
 
 
 def _encode(
     spec: StoreSpec,
-    src: "_SideWriter",
-    tgt: "_SideWriter",
+    src: "SideWriter",
+    tgt: "SideWriter",
     processes: int,
     report_done: Callable[[int], None],
 ) -> dict[str, Any]:
@@ -277,16 +305,18 @@ def _encode(
     }
 
 
-class _SideWriter:
+class SideWriter:
     """Appends ids and sentence ends to two files, and computes their fingerprints."""
 
     def __init__(self, folder: Path, side: str) -> None:
+        """Begin the files of a side, which is part of their names."""
         self._names = (f"{side}.ids", f"{side}.ends")
         self._streams = [(folder / name).open("wb") for name in self._names]
         self._sizes, self._sums = [0, 0], [0, 0]
         self._end = 0
 
     def append(self, side: Side) -> None:
+        """Write sentences."""
         ends = self._end + np.cumsum(side.lengths)
         self._end += int(side.lengths.sum())
         for index, array in enumerate((side.ids, ends)):
@@ -296,6 +326,7 @@ class _SideWriter:
             self._sums[index] = zlib.crc32(data, self._sums[index])
 
     def close(self) -> None:
+        """Close the files, whatever they hold."""
         for stream in self._streams:
             stream.close()
 

@@ -5,9 +5,11 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass
 from itertools import chain, cycle
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol
 
-from transduce.data.store import StoreSpec, identity_digest
+from transduce.data.corpus import Pair
+from transduce.data.encoding.encoder import TargetForm
+from transduce.data.store import identity_digest
 from transduce.errors import ConfigError, InputError
 from transduce.files.atomic import atomic_folder, sync
 from transduce.files.errors import reporting_write_errors
@@ -19,6 +21,24 @@ LEARN_PAIRS = 200_000
 
 LEARN_PAIRS_BEFORE = 1_000_000
 """The limit that earlier versions had; it still names what is learned from all pairs."""
+
+
+class JudgedText(Protocol):
+    """Text to learn from, each pair with what is wrong with it; a `StoreSpec` is one."""
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether the vocabulary has plain punctuation."""
+
+    @property
+    def target_form(self) -> TargetForm | None:
+        """How target text is written for the model; None: as it is."""
+
+    def identity(self, cache: Path) -> dict[str, Any]:
+        """Describe it by content."""
+
+    def judged_pairs(self, chosen: Iterable[int]) -> Iterator[tuple[int, Pair, str | None]]:
+        """Stream the chosen pairs, each with the filter that drops it, if any."""
 
 
 @dataclass(frozen=True)
@@ -37,7 +57,7 @@ class WantedVocabulary:
 
 
 @unchanged_files()
-def learn_subwords(spec: StoreSpec, cache: Path, wanted: WantedVocabulary, *, pairs: int) -> Path:
+def learn_subwords(spec: JudgedText, cache: Path, wanted: WantedVocabulary, *, pairs: int) -> Path:
     """Learn a vocabulary from the corpora of a spec, unless it is cached; return its file."""
     limit = LEARN_PAIRS if pairs > LEARN_PAIRS else LEARN_PAIRS_BEFORE
     identity = spec.identity(cache) | wanted.identity() | {"pairs": limit}
@@ -51,7 +71,7 @@ def learn_subwords(spec: StoreSpec, cache: Path, wanted: WantedVocabulary, *, pa
     return path
 
 
-def _learned(spec: StoreSpec, wanted: WantedVocabulary, *, every: int) -> Tokenizer:
+def _learned(spec: JudgedText, wanted: WantedVocabulary, *, every: int) -> Tokenizer:
     source, target = wanted.source, wanted.target
 
     def texts() -> Iterator[tuple[str, str]]:
@@ -81,7 +101,7 @@ def _learned(spec: StoreSpec, wanted: WantedVocabulary, *, every: int) -> Tokeni
         raise ConfigError(f"{sizes}: {fault}") from fault
 
 
-def _texts(spec: StoreSpec, every: int) -> Iterator[tuple[str, str]]:
+def _texts(spec: JudgedText, every: int) -> Iterator[tuple[str, str]]:
     """Yield source and target, as the model is to write it, of sound pairs, one in `every`."""
     form = spec.target_form
     chosen = cycle([1] + [0] * (every - 1))

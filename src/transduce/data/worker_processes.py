@@ -3,7 +3,8 @@
 import multiprocessing
 import os
 import signal
-from collections.abc import Callable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ from typing import Any, TypeVar
 
 from transduce.errors import TransduceError
 
+Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 
@@ -21,6 +23,34 @@ def process_pool(
     """Make a pool of new processes, each of which calls `start` first."""
     context = multiprocessing.get_context("spawn")
     return ProcessPoolExecutor(processes, context, start, arguments)
+
+
+def in_processes(
+    work: Callable[[Item], Result],
+    items: Iterable[Item],
+    processes: int,
+    *,
+    start: Callable[..., None],
+    shared: Any,
+) -> Iterator[tuple[Item, Result]]:
+    """Stream items with their results, in order, a few items ahead of the reader.
+
+    Each process calls `start` with what is shared first.
+    """
+    with process_pool(processes, start, shared) as pool:
+        waiting: deque[tuple[Item, Future[Result]]] = deque()
+        try:
+            for item in items:
+                with ctrl_c_blocked():
+                    waiting.append((item, pool.submit(work, item)))
+                if len(waiting) > 2 * processes:
+                    first, future = waiting.popleft()
+                    yield first, result_of(future)
+            while waiting:
+                first, future = waiting.popleft()
+                yield first, result_of(future)
+        finally:
+            pool.shutdown(wait=True, cancel_futures=True)
 
 
 @contextmanager

@@ -16,6 +16,7 @@ from transduce.data.corpus import (
     read_lines,
     read_side,
 )
+from transduce.data.languages.corpora import language_of_file
 from transduce.errors import InputError, TransduceError
 from transduce.evaluation.additive import score_by_metric
 from transduce.evaluation.public_test_sets import fetch_test_set
@@ -71,8 +72,8 @@ def evaluate(
     against: the baseline's translations, for significance tests; without it, the first of several
         systems is the baseline.
     fields: the names of source and target in files that have both.
-    lang: the target language: it chooses the tokenizer, and BLEU as in the paper needs it. By
-        default it is the model's. If that is unknown, the tokenizer follows the references' script.
+    lang: the target language, for the tokenizer and BLEU as in the paper; by default the model's or
+        that of the script. A model of several translates into it, or as `ref` is named (test.fr).
     tokenize: sacreBLEU's tokenizer instead, such as 13a, zh, ja-mecab or char.
     options, device, engine: how to translate, as for `transduce.load`.
     robust: whether to score a model on the test set with noise too (`Evaluation.robustness`).
@@ -99,8 +100,8 @@ def evaluate(
         return (by_metric or scoring)(systems, texts, baseline=baseline)
     if texts.sources is None:
         raise InputError("what to translate? Give --src FILE, or only translations with --hyp")
-    translator = load(model, device, engine=engine)
-    translate = partial(_translated, translator, options=options)
+    translator = _into(load(model, device, engine=engine), lang, _listed(ref))
+    translate = partial(translated_lines, translator, options=options)
     hypotheses = translate(texts.sources, progress=progress)
     on_translated(hypotheses)
     scoring = scoring.by_task(load_settings(Path(model)).data)
@@ -139,7 +140,7 @@ def _notes_on_script(translator: Translator, sources: Sequence[str]) -> Iterator
             return
 
 
-def _translated(
+def translated_lines(
     translator: Translator,
     sources: Sequence[str],
     *,
@@ -221,6 +222,15 @@ def _listed(given: FileName | Sequence[FileName] | None) -> Sequence[FileName]:
     if given is None:
         return []
     return [given] if isinstance(given, str | PathLike) else given
+
+
+def _into(translator: Translator, lang: str | None, refs: Sequence[FileName]) -> Translator:
+    """Choose the language of a model of several: the given one, or that of the references."""
+    if not translator.languages:
+        return translator
+    endings = [language_of_file(str(ref)) for ref in refs]
+    named = next((ending for ending in endings if ending in translator.languages), None)
+    return translator.into(lang or named)
 
 
 def _language(pair: str | None, model: FileName | None) -> str | None:

@@ -43,6 +43,12 @@ def export_huggingface(model: Path, out: Path) -> None:
     reason = refusal(config)
     if reason is not None:
         raise InputError(f"cannot export {model} as a Marian model: {reason}")
+    if loaded.tokenizer.languages:
+        raise InputError(
+            f"cannot export {model} as a Marian model: it translates into "
+            f"{', '.join(loaded.tokenizer.languages)} by tags that no text has, and the tokenizer "
+            "of a Marian model reads text alone; export it to ctranslate2"
+        )
     assert isinstance(config, TransformerConfig), config
     weights = dict(
         with_repeated_heads(loaded.model.state_dict(), kv_heads=config.kv_heads, h=config.h)

@@ -68,11 +68,21 @@ def attention_of(
     )
 
 
-def attention_between(loaded: LoadedModel, source: str, translation: str) -> Attention:
-    """Return a model's attention for a source and any translation of it."""
+def attention_between(
+    loaded: LoadedModel,
+    source: str,
+    translation: str,
+    *,
+    before: tuple[Sequence[int], Sequence[int]] = ((), ()),
+) -> Attention:
+    """Return a model's attention for a source and any translation of it.
+
+    `before` has the tags of languages that go before them.
+    """
     tokenizer = loaded.tokenizer
     src = _encode(loaded, tokenizer.encode_batch, "source", source)
     tgt = _encode(loaded, tokenizer.encode_targets, "translation", translation)
+    src, tgt = [*before[0], *src], [*before[1], *tgt]
     return attention_of(loaded.model, loaded.tokenizer, src, [*tgt, EOS_ID])
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from transduce.translation.languages import LanguagePair as LanguagePair  # part of this module too
+from transduce.translation.languages import language_pairs as language_pairs
 from transduce.translation.languages import name_of as name_of
 from transduce.translation.languages import training_pair as training_pair
 

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import ClassVar, Self
 
 import torch
@@ -23,6 +23,7 @@ class MetricScore:
     score: float
     signature: str
     higher_is_better: bool = True
+    parts: dict[str, float] = field(default_factory=dict, hash=False)  # of directions or files
 
 
 class Metric(ABC):

@@ -7,9 +7,9 @@ given as bytes, and every token is allowed that agrees with them.
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from transduce.text.spelling import spelled, spelled_as_word
+from transduce.text.spelling import has_no_text, spelled, spelled_as_word
 from transduce.text.tokenizer import SPECIALS, Tokenizer
 
 MAX_OPEN_BYTES = 48
@@ -22,6 +22,10 @@ class OpenPrefix:
 
     ids: list[int]
     ending: bytes = b""
+
+    def after(self, ids: list[int]) -> "OpenPrefix":
+        """Return it with other tokens before it."""
+        return replace(self, ids=[*ids, *self.ids]) if ids else self
 
 
 @dataclass(frozen=True)
@@ -119,7 +123,9 @@ def _texts(tokenizer: Tokenizer) -> list[bytes]:
     """Return the bytes of every token; b"" for special ones."""
     names = tokenizer.tokens(range(len(tokenizer)))
     if tokenizer.is_pretokenized:
-        texts: Sequence[bytes | None] = [spelled_as_word(name) for name in names]
+        texts: Sequence[bytes | None] = [
+            None if has_no_text(name) else spelled_as_word(name) for name in names
+        ]
     else:
         texts = spelled(names, are_bytes=tokenizer.is_byte_level)
     return [b"" if token < len(SPECIALS) else text or b"" for token, text in enumerate(texts)]

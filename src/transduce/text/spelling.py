@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from transduce.text.scripts import scripts_of_pieces
-from transduce.text.tokenizer import SPECIALS, UNKNOWN, Tokenizer
+from transduce.text.tokenizer import SPECIALS, TAG, UNKNOWN, Tokenizer
 
 WITHOUT_TEXT = frozenset(SPECIALS) - {UNKNOWN}
 _UNKNOWN_TEXT = "‹unk›"
@@ -12,12 +12,17 @@ _JOINED = "@@"  # in pre-segmented text, at the end of a token whose word goes o
 
 
 def spelled(tokens: Sequence[str], *, are_bytes: bool) -> list[bytes | None]:
-    """Return the bytes of each token's text, spaces included; None for BOS, EOS and padding."""
+    """Return the bytes of each token's text; None for BOS, EOS, padding and tags of languages."""
     if not are_bytes and any(_BEFORE_A_WORD in token for token in tokens):
         spell = _spelled_by_sentencepiece
     else:
         spell = _spelled_as_bytes if are_bytes else spelled_as_word
-    return [None if token in WITHOUT_TEXT else spell(token) for token in tokens]
+    return [None if has_no_text(token) else spell(token) for token in tokens]
+
+
+def has_no_text(token: str) -> bool:
+    """Whether a token stands for no text: BOS, EOS, padding, or the tag of a language."""
+    return token in WITHOUT_TEXT or (token[:3] == "< 2" and TAG.fullmatch(token) is not None)
 
 
 def scripts_of_vocabulary(tokenizer: Tokenizer) -> frozenset[str]:

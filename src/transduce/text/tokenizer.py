@@ -20,6 +20,7 @@ from transduce.files.regular import read_regular
 from transduce.text.tokenizer_schema import MAX_BYTES, has_separate_sides, parse_description
 from transduce.text.vocabulary import OTHER_SIDE as OTHER_SIDE
 from transduce.text.vocabulary import SPECIALS as SPECIALS
+from transduce.text.vocabulary import TAG as TAG
 from transduce.text.vocabulary import UNKNOWN as UNKNOWN
 from transduce.text.vocabulary import Kind as Kind
 from transduce.text.vocabulary import Vocabulary
@@ -136,6 +137,18 @@ class Tokenizer:
         sides = zip(SIDES, (self.source, self.target), strict=True)
         return json.dumps(tree | {side: json.loads(one.to_json()) for side, one in sides})
 
+    def with_tags(self, languages: Iterable[str]) -> "Tokenizer":
+        """Append a tag for each language that has none, on both sides."""
+        wanted = list(languages)
+        source = self.source.with_tags(wanted)
+        target = None if self.target is self.source else self.target.with_tags(wanted)
+        return type(self)(source, target, is_shared=self.is_shared)
+
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The languages that it has tags for, in the order of their ids."""
+        return tuple(self.target.tags)
+
     @property
     def has_plain_punctuation(self) -> bool:
         """Whether it replaces typographic characters by those of a keyboard, on both sides."""
@@ -173,7 +186,7 @@ class Tokenizer:
         return self.target.normalised(text)
 
     def decode_batch(self, ids: Iterable[Sequence[int]]) -> list[str]:
-        """Decode target ids to texts; PAD, BOS and EOS are skipped."""
+        """Decode target ids to texts; PAD, BOS, EOS and tags are skipped."""
         return self.target.decode(ids)
 
     def as_decoded(self, text: str) -> str:
@@ -181,7 +194,7 @@ class Tokenizer:
         return self.target.as_decoded(text)
 
     def entries(self) -> list[str]:
-        """Return the text of every target entry by its id; PAD, BOS and EOS have none."""
+        """Return the text of every target entry by its id; PAD, BOS, EOS and tags have none."""
         return self.decode_batch([[entry] for entry in range(len(self))])
 
     def tokens(self, ids: Iterable[int]) -> list[str]:

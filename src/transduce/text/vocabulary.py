@@ -10,6 +10,7 @@ unknown.
 """
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from textwrap import shorten
@@ -35,6 +36,9 @@ UNKNOWN = "< unk >"
 SPECIALS = {"< pad >": PAD_ID, UNKNOWN: UNK_ID, "< bos >": BOS_ID, "< eos >": EOS_ID}
 """The first four entries of every vocabulary. No text encodes to them: no piece has a space."""
 
+TAG = re.compile(r"< 2([A-Za-z0-9][A-Za-z0-9_-]{0,30}) >")
+"""The names of tags, which say what language to translate into. No text encodes to them either."""
+
 OTHER_SIDE = " "
 """Prefix of entries that only texts of the other side encode to: no piece of a text has a space."""
 
@@ -58,6 +62,7 @@ class Vocabulary:
             backend.model, models.Unigram
         ) and encodes_words_alone(_described(backend.normalizer), _described(backend.pre_tokenizer))
         self.has_every_byte = self.is_byte_level and not is_word_level  # whatever the text was
+        self.tags = _tags(backend)  # the id of each language's tag
 
     @classmethod
     def learn(
@@ -95,6 +100,17 @@ class Vocabulary:
         with _reporting_faults():
             return cls(Backend.from_str(json.dumps(tree)))  # not the text: its keys may be repeated
 
+    def with_tags(self, languages: Iterable[str]) -> "Vocabulary":
+        """Append a tag for each language that has none; all other entries keep their ids."""
+        description = json.loads(self.to_json())
+        entries = description["model"]["vocab"]
+        for language in languages:
+            if language not in self.tags and isinstance(entries, list):
+                entries.append([tag_of(language), 0.0])
+            elif language not in self.tags:
+                entries[tag_of(language)] = len(entries)
+        return type(self)(Backend.from_str(json.dumps(description)))
+
     def to_json(self, *, pretty: bool = False) -> str:
         """Return the entries and all settings as the library writes them."""
         return self._backend.to_str(pretty=pretty)
@@ -129,8 +145,8 @@ class Vocabulary:
             return text if normalizer is None else str(normalizer.normalize_str(text))
 
     def decode(self, ids: Iterable[Sequence[int]]) -> list[str]:
-        """Decode ids to texts; PAD, BOS and EOS are skipped."""
-        skipped = (PAD_ID, BOS_ID, EOS_ID)
+        """Decode ids to texts; PAD, BOS, EOS and tags are skipped."""
+        skipped = {PAD_ID, BOS_ID, EOS_ID, *self.tags.values()}
         kept = [[token for token in row if token not in skipped] for row in ids]
         with _reporting_faults():
             texts: list[str] = self._backend.decode_batch(kept, skip_special_tokens=False)
@@ -144,6 +160,22 @@ class Vocabulary:
         """Return the pieces of ids, as the vocabulary writes them."""
         names = (self._backend.id_to_token(token) or UNKNOWN for token in ids)
         return [name.removeprefix(OTHER_SIDE) for name in names]
+
+
+def tag_of(language: str) -> str:
+    """Return the name of a language's tag."""
+    name = f"< 2{language} >"
+    if not TAG.fullmatch(name):
+        raise InputError(f"{language!r} is no language: use a code such as en, pt-BR or zh-Hans")
+    return name
+
+
+def _tags(backend: Backend) -> dict[str, int]:
+    """Find the tags among the entries, in the order of their ids."""
+    entries = backend.get_vocab(with_added_tokens=True)
+    found = ((TAG.fullmatch(name), number) for name, number in entries.items() if name[0] == "<")
+    tags = {match[1]: number for match, number in found if match}
+    return dict(sorted(tags.items(), key=lambda tag: tag[1]))
 
 
 @contextmanager

@@ -30,7 +30,7 @@ def summarise_data(prepared: Prepared, config: Config, requested: Tree) -> DataS
     manifest = prepared.train.manifest
     dropped = dict(manifest["dropped"])
     held_out = 0
-    if not config.data.dev_src:
+    if not (config.data.dev_src or config.data.dev_corpora):
         # The development set was taken from these pairs, so they are among those dropped for it.
         held_out = min(len(prepared.dev_pairs), dropped.get(HELD_OUT, 0))
         dropped[HELD_OUT] = dropped.get(HELD_OUT, 0) - held_out

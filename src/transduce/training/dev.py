@@ -2,17 +2,17 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, Protocol
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Protocol
 
 import torch
 
 from transduce.config.schema import Config
 from transduce.data.corpus import Pair
-from transduce.data.prepare import Prepared
+from transduce.data.prepare import DevPart, Prepared
 from transduce.errors import InputError
 from transduce.models.base import Searchable, Seq2Seq, State
-from transduce.tasks.base import MetricScore, Task
+from transduce.tasks.base import Metric, MetricScore, Task
 from transduce.tasks.registry import choose_metric, task_of
 from transduce.text.tokenizer import Tokenizer
 from transduce.training.step.machine import Machine
@@ -67,16 +67,23 @@ class DevScorer:
         by_sentence: bool = False,
         autocast: torch.dtype | None = None,
         metric: str | None = None,
+        parts: Sequence[DevPart] = (),
+        tag_on: Literal["source", "target"] = "source",
     ) -> None:
-        """Take the model's task and limits, and the metric that `data.metric` names."""
+        """Take the model's task and limits, and the metric that `data.metric` names.
+
+        Each of the parts, which are all of the pairs, is scored by itself too. If they have
+        languages to translate into, the score of the set is the mean of theirs.
+        """
         if not pairs:
             raise InputError("the development set is empty: give at least one sentence pair")
         self._pairs = pairs
         self._references = [tokenizer.as_decoded(pair.tgt) for pair in pairs]
-        self._metric = (
-            task.dev_metric(self._references)
+        self._parts = parts
+        self._choose: Callable[[Sequence[str]], Metric] = lambda references: (
+            task.dev_metric(references)
             if metric is None
-            else choose_metric(task, metric, self._references)
+            else choose_metric(task, metric, references)
         )
         self._options = Options(beam=1, second_try=False, max_batch_tokens=max_tokens)
         self._translator: Callable[[Searchable[Any]], Translator] = lambda model: Translator(
@@ -87,9 +94,13 @@ class DevScorer:
             by_sentence=by_sentence,
             device=device,
             autocast=autocast,
+            tag_on=tag_on,
         )
         # Sorted by length, so that each window of them makes full batches.
-        self._order = sorted(range(len(pairs)), key=lambda place: len(pairs[place].src))
+        self._order = {
+            target: sorted(places, key=lambda place: len(pairs[place].src))
+            for target, places in self._by_target().items()
+        }
         self._window = 64 if torch.device(device).type == "cpu" else 4096
 
     def __call__(
@@ -100,19 +111,46 @@ class DevScorer:
         on_progress: OnProgress = lambda _done, _total: None,
     ) -> DevScore | None:
         """Score a model; None if `stopped` returned True before the end."""
-        sources = [self._pairs[place].src for place in self._order]
-        hypotheses = [""] * len(sources)
+        hypotheses = [""] * len(self._pairs)
+        done = 0
         with _in_eval_mode(model):
-            translations = self._translator(model).stream(
-                sources, self._options, window=self._window
-            )
-            for number, place in enumerate(self._order):
-                if number % self._window == 0:
-                    if stopped():
-                        return None
-                    on_progress(number, len(sources))
-                hypotheses[place] = next(translations).text
-        return DevScore(self._metric.score(hypotheses, self._references), tuple(hypotheses))
+            translator = self._translator(model)
+            for target, order in self._order.items():
+                translations = translator.into(target).stream(
+                    [self._pairs[place].src for place in order], self._options, window=self._window
+                )
+                for number, place in enumerate(order):
+                    if number % self._window == 0:
+                        if stopped():
+                            return None
+                        on_progress(done + number, len(hypotheses))
+                    hypotheses[place] = next(translations).text
+                done += len(order)
+        return DevScore(self._score(hypotheses), tuple(hypotheses))
+
+    def _by_target(self) -> dict[str | None, list[int]]:
+        """Group the pairs by the language to translate into; None: the model has one."""
+        found: dict[str | None, list[int]] = {}
+        for part in self._parts or [DevPart("", 0, len(self._pairs))]:
+            found.setdefault(part.target, []).extend(range(part.start, part.end))
+        return found
+
+    def _score(self, hypotheses: list[str]) -> MetricScore:
+        """Score all hypotheses, and those of each part."""
+        scores = {}
+        for part in self._parts:
+            own = slice(part.start, part.end)
+            metric = self._choose(self._references[own])
+            scores[part.name] = metric.score(hypotheses[own], self._references[own])
+        numbers = {name: score.score for name, score in scores.items()}
+        if any(part.target for part in self._parts):
+            first = next(iter(scores.values()))
+            signatures = "; ".join(dict.fromkeys(score.signature for score in scores.values()))
+            mean = sum(numbers.values()) / len(numbers)
+            signature = f"{signatures}|mean of {len(numbers)} directions"
+            return replace(first, score=mean, signature=signature, parts=numbers)
+        whole = self._choose(self._references).score(hypotheses, self._references)
+        return replace(whole, parts=numbers)
 
 
 def make_evaluate(
@@ -142,6 +180,8 @@ def make_evaluate(
         by_sentence=config.data.lines == "sentences",
         autocast=machine.autocast,
         metric=config.data.metric,
+        parts=prepared.parts_of(sentences),
+        tag_on=config.data.tag_on,
     )
 
     def evaluate(model: Seq2Seq) -> MetricScore | None:

@@ -35,6 +35,8 @@ def train(
     dev_src: Files = (),
     dev_tgt: Files = (),
     held_out: Files = (),
+    texts: Files = (),
+    dev_texts: Files = (),
     preset: str | None = None,
     init: FileName | None = None,
     settings: Mapping[str, Any] | Sequence[str] = (),
@@ -51,6 +53,9 @@ def train(
     out: the folder of the run; with a recipe, `runs/<name of the recipe>` by default.
     dev_src, dev_tgt: development text; without it, pairs of the training text are held out.
     held_out: texts whose sentences are never trained on, such as test sets.
+    texts, dev_texts: instead of these, texts in several languages for a model of all directions,
+        named NAME.LANGUAGE: `["train.en", "train.de", "train.fr"]`; those of one name match line
+        by line.
     preset: the name of a preset; without one, chosen by corpus, machine and budget.
     init: a model folder, a run or a checkpoint to fine-tune.
     settings: any settings, nested, as in `{"training": {"steps": 1000}}`, or as a list of texts, as
@@ -64,9 +69,10 @@ def train(
 
     Raises `ConfigError` for wrong settings, `InputError` for wrong text or files.
     """
-    texts = {"src": src, "tgt": tgt, "dev_src": dev_src, "dev_tgt": dev_tgt, "held_out": held_out}
+    files = {"src": src, "tgt": tgt, "dev_src": dev_src, "dev_tgt": dev_tgt, "held_out": held_out}
+    files |= {"corpora": texts, "dev_corpora": dev_texts}
     request = make_request(
-        recipe, texts, settings, out=out, preset=preset, init=init, cache=cache, fresh=fresh
+        recipe, files, settings, out=out, preset=preset, init=init, cache=cache, fresh=fresh
     )
     rank = process or ProcessRank()
     with open_run(request, rank, progress=progress, should_stop=should_stop) as run:
@@ -100,7 +106,7 @@ def fit(setup: Setup) -> str | None:
                     run.score()
                 if stop or run.is_interrupted:
                     return None
-                if run.ending():
+                if run.ending() or run.is_stage_over():
                     break
             else:
                 run.next_epoch()

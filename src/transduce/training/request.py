@@ -11,6 +11,7 @@ from transduce.config.presets import preset_named
 from transduce.config.renamed import with_current_names
 from transduce.config.schema import Tree, merge
 from transduce.data.corpus import format_of
+from transduce.data.languages.corpora import named_by_files
 from transduce.errors import ConfigError
 
 FileName = str | PathLike[str]
@@ -61,9 +62,10 @@ def make_request(
         )
     named, recipe_gives = (None, {}) if path is None else read_recipe(path)
     files = {name: _names(value) for name, value in texts.items()}
+    corpora = {name: named_by_files(files.pop(name, [])) for name in ("corpora", "dev_corpora")}
     for side in ("", "dev_"):
         _take_trees_as_source(files, f"{side}src", f"{side}tgt")
-    options: Tree = {"data": {name: names for name, names in files.items() if names}}
+    options: Tree = {"data": {n: value for n, value in (files | corpora).items() if value}}
     if init is not None:
         options = merge(options, {"run": {"init": fspath(init)}})
     changes = [settings] if isinstance(settings, Mapping) else map(parse_override, settings)
@@ -92,7 +94,7 @@ def _take_trees_as_source(files: dict[str, list[str]], src: str, tgt: str) -> No
 def _where_to(given: Tree) -> str:
     """Ask for what is missing where there is no folder: text comes first."""
     data = given.get("data")
-    if isinstance(data, dict) and data.get("src"):
+    if isinstance(data, dict) and (data.get("src") or data.get("corpora")):
         return "where to? Name a folder for the run with --out, such as runs/mine"
     return (
         "no training text: give --src and --tgt, and a folder for the run with --out; to resume a "

@@ -35,6 +35,7 @@ from transduce.training.run.events import (
 )
 from transduce.training.run.scores import Scores
 from transduce.training.score_schedule import ScoreSchedule
+from transduce.training.stages import TrainingStages
 from transduce.training.step.machine import Machine
 from transduce.training.step.optimiser import overwrite
 from transduce.training.step.schedule import learning_rate, share_spent
@@ -68,6 +69,7 @@ class Setup:
     evaluate: Evaluate
     stopped: Callable[[], bool]  # whether the run was asked to stop
     status: Status = field(default_factory=Status)  # tells what it does between steps
+    stages: TrainingStages = field(default_factory=TrainingStages)
 
 
 @dataclass
@@ -99,6 +101,7 @@ class TrainingSession:
         self._has_new_weights = True  # since the last checkpoint was written or restored
         self._skipped_since_taken = 0  # steps, whether or not it rolled back meanwhile
         self._schedule = ScoreSchedule(setup.config)
+        self._loaders: dict[tuple[int, bool], Loader] = {}  # by stage and layout
         self.is_interrupted = False  # while it was scoring
 
     def resume(self) -> None:
@@ -123,13 +126,37 @@ class TrainingSession:
     def rest_of_epoch(self) -> Generator[StepBatches]:
         """Stream the remaining steps of the epoch.
 
-        An epoch ends with the batch layout it began with; the next may have another.
+        An epoch ends with the batch layout it began with; the next may have another. It has the
+        weights of one stage: where the next stage begins, the epoch ends.
         """
-        self.progress = replace(self.progress, packed=self._is_packed())
-        loader = self._setup.loader
-        if loader.packed != self.progress.packed:
-            loader = replace(loader, packed=self.progress.packed)
+        if self.progress.batches_done and self.is_stage_over():
+            self._cut_epoch()
+        stage = self.progress.stage if self.progress.batches_done else self._stage_now()
+        self.progress = replace(self.progress, packed=self._is_packed(), stage=stage)
+        loader = self._loader(stage, packed=self.progress.packed)
         return loader.steps(self.progress.epoch, done=self.progress.batches_done)
+
+    def is_stage_over(self) -> bool:
+        """Whether the next step belongs to another stage than the epoch."""
+        return self._stage_now() != self.progress.stage
+
+    def _stage_now(self) -> int:
+        return self._setup.stages.at(self._config, self.progress.spent)
+
+    def _cut_epoch(self) -> None:
+        """End the epoch here; what it lacks does not count as done."""
+        rest = 1 - self.progress.batches_done / self.progress.epoch_batches
+        self.next_epoch()
+        self.progress = replace(self.progress, epochs_cut=self.progress.epochs_cut + rest)
+
+    def _loader(self, stage: int, *, packed: bool) -> Loader:
+        """Return the loader of a stage, always the same: it plans epochs ahead."""
+        if (stage, packed) not in self._loaders:
+            loader = replace(self._setup.loader, packed=packed)
+            if self._setup.stages.weights:
+                loader = replace(loader, weights=self._setup.stages.weights[stage])
+            self._loaders[stage, packed] = loader
+        return self._loaders[stage, packed]
 
     def _is_packed(self) -> bool:
         has_begun = self.progress.batches_done > 0

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from typing import ClassVar
 
@@ -12,7 +12,7 @@ from transduce.models.base import Seq2Seq
 from transduce.search.beam import Beam
 from transduce.search.hypothesis import Hypothesis
 from transduce.tasks.base import Task
-from transduce.tasks.degenerate import badness
+from transduce.tasks.degenerate import Fault, badness
 from transduce.text.markup.aligned import Weights
 from transduce.translation.alignment.forced_attention import TokenPair
 from transduce.translation.options import Options
@@ -45,6 +45,7 @@ class EncodedSentence:
     rules: tuple[PhraseRule, ...] = ()  # phrases that its translation must contain, or must not
     note: str = ""  # what is unusual about them
     most_tokens: int | None = None  # of its translation beside these phrases; None: by the task
+    tag: list[int] = field(default_factory=list)  # of its prefix, what says the language
 
 
 @dataclass(frozen=True)
@@ -102,11 +103,11 @@ class Engine(ABC):
             return found
         again = []
         for place, (hypotheses, sentence) in enumerate(zip(first, sentences, strict=True)):
-            fault = self.task.fault_of(hypotheses[0], sentence.ids)
+            fault = self._fault_of(hypotheses[0], sentence)
             if fault is None:
                 continue
             ranked = self._ranked(hypotheses, sentence)
-            if self.task.fault_of(ranked[0], sentence.ids):
+            if self._fault_of(ranked[0], sentence):
                 again.append(place)
             else:
                 rank = f"number {hypotheses.index(ranked[0]) + 1} of {len(hypotheses)}"
@@ -116,6 +117,11 @@ class Engine(ABC):
         for place, hypotheses in zip(again, second, strict=True):
             found[place] = self._better(first[place], hypotheses, sentences[place], options)
         return found
+
+    def _fault_of(self, hypothesis: Hypothesis, sentence: EncodedSentence) -> Fault | None:
+        """Return what makes a hypothesis degenerate; its tag is none of its text."""
+        text = replace(hypothesis, ids=hypothesis.ids[len(sentence.tag) :])
+        return self.task.fault_of(text if sentence.tag else hypothesis, sentence.ids)
 
     def _search_again(
         self, sentences: list[EncodedSentence], options: Options
@@ -128,7 +134,7 @@ class Engine(ABC):
 
     def _ranked(self, hypotheses: list[Hypothesis], sentence: EncodedSentence) -> list[Hypothesis]:
         """Sort the least degenerate first; otherwise the order stays."""
-        return sorted(hypotheses, key=lambda h: badness(self.task.fault_of(h, sentence.ids)))
+        return sorted(hypotheses, key=lambda h: badness(self._fault_of(h, sentence)))
 
     def _better(
         self,
@@ -140,7 +146,7 @@ class Engine(ABC):
         """Take the second hypotheses if one of them is less degenerate than the first best."""
         how = f"a beam of {wider(options).beam}" if options.sampling is None else "a second sample"
         ranked = self._ranked(second, sentence)
-        fault, rest = (self.task.fault_of(found[0], sentence.ids) for found in (first, ranked))
+        fault, rest = (self._fault_of(found[0], sentence) for found in (first, ranked))
         assert fault is not None, "only degenerate translations are searched for again"
         if badness(rest) >= badness(fault):
             note = f"the translation {fault.value}, and that of {how} was no better"

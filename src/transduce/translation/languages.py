@@ -1,10 +1,14 @@
-"""Which languages a model translates between, and their names."""
+"""Which languages a model translates between, their tags and their names."""
 
 from dataclasses import dataclass
 from pathlib import PurePath
+from typing import Literal
 
 from transduce.config.schema import Config
 from transduce.data.formats.lines import COMPRESSED
+from transduce.data.languages.corpora import target_languages, trained_directions
+from transduce.errors import InputError, did_you_mean
+from transduce.text.tokenizer import Tokenizer
 
 
 @dataclass(frozen=True, order=True)
@@ -18,12 +22,65 @@ class LanguagePair:
         return f"{self.source}-{self.target}"
 
 
+@dataclass(frozen=True)
+class TagIds:
+    """What goes before a source, and before its translation: a tag before one of them, or none."""
+
+    source: tuple[int, ...] = ()
+    target: tuple[int, ...] = ()
+
+
+NO_TAGS = TagIds()
+
+
+def tags_of(tokenizer: Tokenizer, tag_on: Literal["source", "target"], to: str | None) -> TagIds:
+    """Return the tags for a language; raise if it is open or not one of the model's."""
+    known = tokenizer.languages
+    if to is None and not known:
+        return NO_TAGS
+    if to is None:
+        raise InputError(
+            f"this model translates into {', '.join(known)}: choose one with --to {known[0]}, or "
+            f'to="{known[0]}" in Python'
+        )
+    if not known:
+        raise InputError(
+            f"to={to}: this model has no tags of languages, it translates into one: leave it out"
+        )
+    if to not in known:
+        raise InputError(
+            f"to={to}: this model translates into {', '.join(known)}{did_you_mean(to, known)}"
+        )
+    if tag_on == "source":
+        return TagIds(source=(tokenizer.source.tags[to],))
+    return TagIds(target=(tokenizer.target.tags[to],))
+
+
 def training_pair(config: Config) -> LanguagePair | None:
     """Return the pair that the training files (train.en, train.de) or fields are named after."""
     source, target = _languages(config)
     if source is None or target is None or source == target:
         return None
     return LanguagePair(source, target)
+
+
+def language_pairs(config: Config) -> list[LanguagePair]:
+    """Return the pairs of languages of a model, as far as its settings tell them.
+
+    A model of several languages translates from each of its sources into each of its targets, in
+    directions that it was not trained on too.
+    """
+    directions = trained_directions(config.data)
+    if not directions:
+        pair = training_pair(config)
+        return [] if pair is None else [pair]
+    sources, targets = source_languages(config), target_languages(directions)
+    return [LanguagePair(src, tgt) for src in sources for tgt in targets if src != tgt]
+
+
+def source_languages(config: Config) -> tuple[str, ...]:
+    """Return the languages that a model of several was trained to read."""
+    return tuple(dict.fromkeys(one.source for one in trained_directions(config.data)))
 
 
 def target_language(config: Config) -> str | None:
@@ -37,6 +94,11 @@ def _languages(config: Config) -> tuple[str | None, str | None]:
     Fields tell a language only if both do: a column may be called `id` or `no`.
     """
     data = config.data
+    if data.corpora:
+        directions = trained_directions(data)
+        ends = {one.source for one in directions}, {one.target for one in directions}
+        source, target = (next(iter(end)) if len(end) == 1 else None for end in ends)
+        return source, target
     if data.tgt:
         return _language(data.src), _language(data.tgt)
     fields = [_language_of_field(name) for name in data.fields.split(",")]

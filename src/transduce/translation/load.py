@@ -18,6 +18,7 @@ from transduce.tasks.base import Task
 from transduce.tasks.registry import task_of
 from transduce.translation.ctranslate2_engine import CTranslate2Engine
 from transduce.translation.inference import Precision, prepare_for_inference
+from transduce.translation.languages import source_languages
 from transduce.translation.options import Options
 from transduce.translation.translator import Translator
 
@@ -34,6 +35,7 @@ def load(
     precision: Precision = "float32",
     engine: EngineName | None = None,
     draft: Folder | None = None,
+    to: str | None = None,
 ) -> Translator:
     """Load a model for translation.
 
@@ -48,6 +50,7 @@ def load(
     draft: for greedy search (a beam of 1), which gives the same translations, one sentence in less
         time: the folder of a smaller model with the same vocabulary, or `ngrams`, for copies of
         what was read or written before. Batches of several sentences are searched without it.
+    to: the language to translate into, for a model of several; `translate` takes it too.
 
     A folder, device or combination that cannot be used raises `InputError`; wrong settings in a
     folder raise `ConfigError`.
@@ -62,7 +65,8 @@ def load(
     if _chosen_engine(engine, folders, chosen) == "ctranslate2":
         if draft is not None:
             raise InputError("CTranslate2 takes no draft: use the engine torch and a model folder")
-        return _load_ctranslate2(folders, chosen, precision, falls_back=engine == "auto")
+        loaded_engine = _load_ctranslate2(folders, chosen, precision, falls_back=engine == "auto")
+        return loaded_engine if to is None else loaded_engine.into(to)
     loaded = [load_model(folder, device=chosen) for folder in folders]
     _check_ensemble(folders, loaded)
     models = [prepare_for_inference(one.model, precision=precision) for one in loaded]
@@ -70,7 +74,7 @@ def load(
     drafter = None
     if draft is not None:
         drafter = _load_drafter(draft, folders, loaded, device=chosen, precision=precision)
-    return Translator(
+    translator = Translator(
         models[0] if len(models) == 1 else Ensemble(models),
         loaded[0].tokenizer,
         task=task_of(loaded[0].config.data),
@@ -79,7 +83,10 @@ def load(
         by_sentence=all(one.config.data.lines == "sentences" for one in loaded),
         read_from=[one.files.paths for one in loaded if one.files is not None],
         drafter=drafter,
+        tag_on=loaded[0].config.data.tag_on,
+        sources=source_languages(loaded[0].config),
     )
+    return translator if to is None else translator.into(to)
 
 
 def _check_ensemble(folders: list[Path], loaded: list[LoadedModel]) -> None:
@@ -91,6 +98,10 @@ def _check_ensemble(folders: list[Path], loaded: list[LoadedModel]) -> None:
                 f"{files[0]} differs from {files[1]}: the models of an ensemble must "
                 "share one vocabulary"
             )
+    if len({one.config.data.tag_on for one in loaded}) > 1 and loaded[0].tokenizer.languages:
+        raise InputError(
+            "data.tag_on differs: the models of an ensemble have their tags in one place"
+        )
     tasks = {one.config.data.task for one in loaded}
     if len(tasks) > 1:
         raise InputError(f"the models of an ensemble have one task, not {', '.join(sorted(tasks))}")
@@ -190,6 +201,8 @@ def _load_ctranslate2(
         max_positions=engine.max_length,
         by_sentence=config.data.lines == "sentences",
         read_from=[_files_of_engine(engine)],
+        tag_on=config.data.tag_on,
+        sources=source_languages(config),
     )
 
 

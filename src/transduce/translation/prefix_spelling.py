@@ -46,7 +46,9 @@ class PrefixSpelling:
     ) -> list[list[EncodedSentence]]:
         """Return each sentence once for each of the likeliest ways to spell its prefix."""
         opened = [
-            self._texts.opened(s.prefix_text) if s.prefix_text else OpenPrefix(s.prefix)
+            self._texts.opened(s.prefix_text).after(s.tag)
+            if s.prefix_text
+            else OpenPrefix(s.prefix)
             for s in sentences
         ]
         endings = [self._texts.continuations(prefix.ending) or [] for prefix in opened]

@@ -20,6 +20,7 @@ from transduce.tasks.registry import task_of
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID
 from transduce.text.spelling import readable_tokens
 from transduce.translation.batches import batches_by_length
+from transduce.translation.languages import tags_of
 
 WINDOW_PAIRS = 4000
 """Pairs held in memory and sorted by length together."""
@@ -55,6 +56,7 @@ def score(
     *,
     fields: str = "src,tgt",
     device: str = "auto",
+    to: str | None = None,
 ) -> Iterator[PairScore]:
     """Score existing translations with a model; return a `PairScore` for each line, as a stream.
 
@@ -63,6 +65,7 @@ def score(
         sides: .tsv, .csv, .jsonl, .tmx, .po or .xlf.
     fields: the two columns, fields or languages of such a file, separated by a comma.
     device: cpu, cuda, cuda:N or mps; auto takes a GPU if there is one.
+    to: the language of the translations, for a model of several.
 
     All lines are read and checked before the first is scored: a missing file, unequal numbers of
     lines or a line that is too long for the model raise `InputError` at the call.
@@ -72,7 +75,7 @@ def score(
     count_pairs(source)
     if not isinstance(model, LoadedModel):
         model = load_model(Path(model), device=choose_device(device))
-    scorer = Scorer(model)
+    scorer = Scorer(model, to=to)
     scorer.check(read_pairs(source))
     return scorer.score(read_pairs(source))
 
@@ -98,9 +101,15 @@ class _Row:
 class Scorer:
     """Scores any number of pairs with one model, on its device, in bounded memory."""
 
-    def __init__(self, loaded: LoadedModel, *, max_tokens: int = 4096) -> None:
-        """Compute at most `max_tokens` padded tokens of either side at once, or one pair."""
+    def __init__(
+        self, loaded: LoadedModel, *, max_tokens: int = 4096, to: str | None = None
+    ) -> None:
+        """Compute at most `max_tokens` padded tokens of either side at once, or one pair.
+
+        `to` is the language of the translations, for a model of several.
+        """
         self._loaded = loaded
+        self._tags = tags_of(loaded.tokenizer, loaded.config.data.tag_on, to)
         self._task = task_of(loaded.config.data)
         self._are_bytes = loaded.tokenizer.is_byte_level
         self._device = next(loaded.model.parameters()).device
@@ -121,13 +130,10 @@ class Scorer:
         before = 0
         while window := list(islice(stream, WINDOW_PAIRS)):
             tokenizer = self._loaded.tokenizer
-            sources = _ended(
-                tokenizer.encode_batch(
-                    [self._task.to_source(" ".join(pair.src.split())) for pair in window]
-                )
-            )
+            read = [self._task.to_source(" ".join(pair.src.split())) for pair in window]
+            sources = _ended(tokenizer.encode_batch(read), self._tags.source)
             written = [self._task.to_target(pair.tgt) for pair in window]
-            targets = _ended(tokenizer.encode_targets(written))
+            targets = _ended(tokenizer.encode_targets(written), self._tags.target)
             rows = [_Row(src, tgt) for src, tgt in zip(sources, targets, strict=True)]
             for number, row in enumerate(rows, start=before + 1):
                 self._check(number, row)
@@ -158,8 +164,9 @@ class Scorer:
         tgt_out = self._padded([row.tgt for row in rows])  # [B, T]
         with on_device(self._device):
             forced = forced_scores(self._loaded.model, src, tgt_in, tgt_out)
+        given = len(self._tags.target)  # which nobody has to predict
         return [
-            self._pair_score(row.tgt, log_probs[: len(row.tgt)])
+            self._pair_score(row.tgt[given:], log_probs[given : len(row.tgt)])
             for row, log_probs in zip(rows, forced.tokens.tolist(), strict=True)
         ]
 
@@ -173,5 +180,5 @@ class Scorer:
         return pad_sequence(tensors, batch_first=True, padding_value=PAD_ID).to(self._device)
 
 
-def _ended(rows: list[list[int]]) -> list[list[int]]:
-    return [[*ids, EOS_ID] for ids in rows]
+def _ended(rows: list[list[int]], tags: tuple[int, ...]) -> list[list[int]]:
+    return [[*tags, *ids, EOS_ID] for ids in rows]

@@ -272,7 +272,9 @@ class TorchEngine(Engine):
     ) -> Constraint | None:
         """Return the constraint to the given prefixes, of which the last word is given as text."""
         opened = [
-            self._token_texts.opened(s.prefix_text) if s.prefix_text else OpenPrefix(s.prefix)
+            self._token_texts.opened(s.prefix_text).after(s.tag)
+            if s.prefix_text
+            else OpenPrefix(s.prefix)
             for s in batch
         ]
         constraints: list[Constraint] = []

@@ -6,6 +6,7 @@ unless two candidates have the same score but for rounding.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import chain, islice
@@ -38,6 +39,7 @@ from transduce.translation.engine import (
     log_probability,
     penalty,
 )
+from transduce.translation.languages import NO_TAGS, tags_of
 from transduce.translation.lines import (
     InputLine,
     count_in_whole_windows,
@@ -80,6 +82,8 @@ class Translator:
         autocast: torch.dtype | None = None,
         read_from: Sequence[Sequence[Path]] = (),
         drafter: Drafter | None = None,
+        tag_on: Literal["source", "target"] = "source",
+        sources: Sequence[str] = (),
     ) -> None:
         """Translate with a model that is prepared for inference, or with an engine.
 
@@ -90,6 +94,8 @@ class Translator:
         read_from: the files of each model; of a run that goes on, others may be the best by now.
         drafter: proposes tokens to greedy search, which then takes less time for one sentence, if
             no engine is given.
+        tag_on: where a model of several languages has the tag of the one to translate into.
+        sources: the languages that such a model translates from.
         """
         if max_positions is not None and max_positions < 2:
             raise InputError(
@@ -97,6 +103,10 @@ class Translator:
             )
         self.device = torch.device(device)
         self.read_from = read_from
+        self.sources = tuple(sources)
+        self.to: str | None = None  # the language that it translates into, of several
+        self._tag_on: Literal["source", "target"] = tag_on
+        self._tags = NO_TAGS
         self._tokenizer = tokenizer
         self._task = task or TranslationTask()
         if not isinstance(model, Engine):
@@ -105,7 +115,8 @@ class Translator:
         self._engine = model
         self._by_sentence = by_sentence and self._task.splits_lines
         self._max_positions = max_positions
-        limits = [self._task.max_src_tokens, max_positions and max_positions - 1]  # EOS takes one
+        taken = 1 + bool(tokenizer.languages and tag_on == "source")  # by EOS, and by a tag
+        limits = [self._task.max_src_tokens, max_positions and max_positions - taken]
         self._max_src_tokens = min((n for n in limits if n is not None), default=None)
 
     @property
@@ -118,11 +129,30 @@ class Translator:
         """How it translates if no options are given: with the beam and the alpha of its task."""
         return Options(beam=self._task.beam, alpha=self._task.alpha)
 
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """The languages that it can translate into, if there are several; (): there is one."""
+        return self._tokenizer.languages
+
+    def into(self, language: str | None) -> "Translator":
+        """Return a translator into one of the model's languages; None: into the only one.
+
+        It has the same model, so that many of them take no more memory.
+        """
+        wanted = language or self.to
+        tags = tags_of(self._tokenizer, self._tag_on, wanted)
+        if wanted == self.to:
+            return self
+        bound = copy(self)
+        bound.to, bound._tags = wanted, tags
+        return bound
+
     def translate(
         self,
         texts: Sequence[Line],
         options: Options | None = None,
         *,
+        to: str | None = None,
         prefixes: Sequence[str] | None = None,
         glossary: GlossaryInput | None = None,
         memory: MemoryInput | None = None,
@@ -130,6 +160,7 @@ class Translator:
     ) -> list[Translation]:
         """Translate texts; `prefixes` are the texts that their translations must start with.
 
+        to: the language to translate into, for a model of several.
         glossary: terms that must be translated so: a dictionary, or a file; see `wording`.
         memory: translations that exist already: a dictionary, or a file; see `translation_memory`.
         format: html or xml: each text is a document. Its tags are kept, and those within sentences
@@ -137,6 +168,11 @@ class Translator:
 
         What cannot be translated, such as a text that is no valid Unicode, raises `InputError`.
         """
+        if to is not None:
+            bound = self.into(to)
+            return bound.translate(
+                texts, options, prefixes=prefixes, glossary=glossary, format=format
+            )
         if format == "text":
             found = self.stream(texts, options, prefixes=prefixes, glossary=glossary, memory=memory)
             return list(found)
@@ -177,6 +213,7 @@ class Translator:
         """
         if isinstance(lines, str) or isinstance(prefixes, str):
             raise InputError("got one text instead of several: put it into a list")
+        self.into(None)  # raises if the language is open
         options = options or self.default_options
         if glossary is not None:
             wording = replace(options.wording, glossary=as_glossary(glossary))
@@ -304,11 +341,12 @@ class Translator:
             pieces, rows = self._short_enough(line, parts, [next(ids) for _ in parts])
             found = [
                 EncodedSentence(
-                    row,
+                    [*self._tags.source, *row],
                     line.number + NEXT_PIECE * place,
-                    [] if place else prefix,
+                    [*self._tags.target, *([] if place else prefix)],
                     piece.text,
                     "" if place else _with_last_space(text, like=line.prefix),
+                    tag=list(self._tags.target),
                 )
                 for place, (row, piece) in enumerate(zip(rows, pieces, strict=True))
             ]

@@ -44,7 +44,11 @@ FromOption = Annotated[
 ]
 ToOption = Annotated[
     str | None,
-    typer.Option("--to", metavar="CODE", help="Language to add to a .tmx, such as de."),
+    typer.Option(
+        "--to",
+        metavar="CODE",
+        help="Language to translate into, of a model of several, or to add to a .tmx.",
+    ),
 ]
 KeepPlaceholdersOption = Annotated[
     bool | None,
@@ -107,6 +111,8 @@ def translate_one_file(
         precision=precision,  # type: ignore[arg-type]
         engine=engine,  # type: ignore[arg-type]
     )
+    if translator.languages:
+        translator = translator.into(target)
     began = time.monotonic()
     done = translate_file(
         translator,

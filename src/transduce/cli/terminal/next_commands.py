@@ -13,15 +13,32 @@ if TYPE_CHECKING:
 
 def model_commands(model: Path, config: "Config | None", *, example: str) -> list[str]:
     """Return the commands that translate an example, score a test set and serve the model."""
-    from transduce.translation.languages import training_pair
+    from transduce.translation.languages import language_pairs
 
     folder = shlex.quote(str(model))
-    pair = None if config is None else training_pair(config)
+    pairs = [] if config is None else language_pairs(config)
+    if len(pairs) > 1 and config is not None:
+        return _commands_of_several(folder, pairs, example, config)
+    pair = pairs[0] if pairs else None
     served = folder if pair else _with_languages(folder, config)
     return [
         f"echo {shlex.quote(example)} | {program()} translate {folder}",
         f"{program()} evaluate {folder} {_test_files(config, pair)}",
         f"{program()} serve {served}",
+    ]
+
+
+def _commands_of_several(
+    folder: str, pairs: "list[LanguagePair]", example: str, config: "Config"
+) -> list[str]:
+    """Return the commands for a model of several directions; the example is of the first."""
+    targets = {pair.target for pair in pairs}
+    to = f" --to {pairs[0].target}" if len(targets) > 1 else ""
+    texts = next(iter(config.data.corpora.values()))
+    return [
+        f"echo {shlex.quote(example)} | {program()} translate {folder}{to}",
+        f"{program()} evaluate {folder} {' '.join(f'--text test.{one}' for one in texts)}",
+        f"{program()} serve {folder}",
     ]
 
 

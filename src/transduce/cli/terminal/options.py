@@ -27,6 +27,10 @@ def check_device(name: str | None) -> str | None:
     return name
 
 
+ToOption = Annotated[
+    str | None,
+    typer.Option("--to", metavar="CODE", help="Language to translate into, of a model of several."),
+]
 DeviceOption = Annotated[
     str,
     typer.Option(

@@ -37,6 +37,8 @@ Clock = Callable[[], float]
 _FIRST_LINES_S = (1, 5, 15)  # soon after the start, so that the user sees that it works
 _FIRST_WORK_S = (5, 15)  # work that takes less time than this needs no line of its own
 _SAVED_SHOWN_S = 5
+MOST_PARTS = 4
+"""The scores of so many directions or files are shown one by one."""
 
 
 class Drawn(Protocol):
@@ -253,7 +255,16 @@ def _started(event: Started) -> list[str]:
 
 
 def _metric(event: Scored) -> str:
-    return "" if event.score is None else f"  {event.metric} {event.score:.2f}"
+    return "" if event.score is None else f"  {event.metric} {event.score:.2f}{_parts(event)}"
+
+
+def _parts(event: Scored) -> str:
+    """Describe the scores of directions or files: of many, the lowest and the highest."""
+    found = sorted(event.parts.items(), key=lambda part: part[1])
+    if len(found) > MOST_PARTS:
+        found = [found[0], found[-1]]
+        return f" ({len(event.parts)} parts: " + " to ".join(f"{n} {s:.2f}" for n, s in found) + ")"
+    return f" ({', '.join(f'{name} {score:.2f}' for name, score in found)})" if found else ""
 
 
 def _style(event: Event) -> str:

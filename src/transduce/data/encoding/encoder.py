@@ -1,9 +1,7 @@
 """Encoding pairs to ids in several processes, in order and in bounded memory."""
 
 import os
-from collections import deque
 from collections.abc import Callable, Iterator
-from concurrent.futures import Future
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -11,12 +9,7 @@ from transduce.data.cleaning import PairFilter
 from transduce.data.corpus import Pair
 from transduce.data.encoding.side import Side, id_type
 from transduce.data.encoding.word_cache import WordCache
-from transduce.data.worker_processes import (
-    ctrl_c_blocked,
-    follow_parent,
-    process_pool,
-    result_of,
-)
+from transduce.data.worker_processes import follow_parent, in_processes
 from transduce.text.tokenizer import Tokenizer
 
 
@@ -58,18 +51,7 @@ class Encoder:
             for batch in batches:
                 yield batch, self.encode(batch, vocabularies)
             return
-        with process_pool(processes, _start, self) as pool:
-            waiting: deque[tuple[list[Pair], Future[Encoded]]] = deque()
-            try:
-                for batch in batches:
-                    with ctrl_c_blocked():
-                        waiting.append((batch, pool.submit(_encode, batch)))
-                    if len(waiting) > 2 * processes:
-                        yield _finished(*waiting.popleft())
-                while waiting:
-                    yield _finished(*waiting.popleft())
-            finally:
-                pool.shutdown(wait=True, cancel_futures=True)
+        yield from in_processes(_encode, batches, processes, start=_start, shared=self)
 
     def encode(self, batch: list[Pair], vocabularies: "BothSides") -> Encoded:
         """Filter and encode one batch."""
@@ -95,10 +77,6 @@ class BothSides:
         self.source = self.target = WordCache(tokenizer.source, kind)
         if tokenizer.target is not tokenizer.source:
             self.target = WordCache(tokenizer.target, kind)
-
-
-def _finished(batch: list[Pair], future: Future[Encoded]) -> tuple[list[Pair], Encoded]:
-    return batch, result_of(future)
 
 
 class _Process:

@@ -13,6 +13,7 @@ from transduce.data.store import Sentences
 class NoisedSentences(Sentences):
     """The sentences of a side, some replaced by sentences in memory."""
 
+    clean: Sentences
     noised: Sentences
     places: NDArray[np.int32]  # of each sentence among `noised`; -1: it is as in the store
 
@@ -20,11 +21,14 @@ class NoisedSentences(Sentences):
     def over(cls, clean: Sentences, noised: Side, places: NDArray[np.int32]) -> "NoisedSentences":
         """Replace sentences by those of a side, in order."""
         ends = np.cumsum(noised.lengths)
-        return cls(clean.ids, clean.ends, Sentences(noised.ids, ends), places)
+        return cls(clean.ids, clean.ends, clean, Sentences(noised.ids, ends), places)
+
+    def __len__(self) -> int:
+        return len(self.clean)
 
     def __getitem__(self, index: int) -> Ids:
         place = int(self.places[index])
-        return super().__getitem__(index) if place < 0 else self.noised[place]
+        return self.clean[index] if place < 0 else self.noised[place]
 
     @property
     def lengths(self) -> NDArray[np.int64]:
@@ -34,7 +38,7 @@ class NoisedSentences(Sentences):
     def lengths_of(self, sentences: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the number of tokens of each of these sentences, without EOS."""
         places = self.places[sentences]
-        lengths = super().lengths_of(sentences)
+        lengths = self.clean.lengths_of(sentences)
         is_noised = places >= 0
         lengths[is_noised] = self.noised.lengths_of(places[is_noised].astype(np.int64))
         return lengths
@@ -43,7 +47,7 @@ class NoisedSentences(Sentences):
         """Concatenate sentences, without EOS."""
         places = self.places[sentences]
         is_noised = places >= 0
-        clean = Sentences(self.ids, self.ends).gather(sentences[~is_noised])
+        clean = self.clean.gather(sentences[~is_noised])
         noised = self.noised.gather(places[is_noised].astype(np.int64))
         from_noised = np.repeat(is_noised, self.lengths_of(sentences))
         together = np.empty(from_noised.size, dtype=self.ids.dtype)

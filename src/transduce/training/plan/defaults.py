@@ -12,6 +12,7 @@ from typing import Any
 from transduce.config.kinds import DEFAULT_KIND, find_kind
 from transduce.config.presets import presets_of
 from transduce.config.schema import NO_LIMIT, Config, TrainingConfig, Tree, merge
+from transduce.data.languages.weights import stage_weights
 from transduce.data.store import Store
 from transduce.errors import ConfigError, counted
 from transduce.text.sentences import split_sentences
@@ -131,7 +132,7 @@ def fit_training(train: Store, dev: Store, config: Config, given: Tree, on: Cond
     nothing but patience is given, it is the paper's.
     """
     asked, run = _section(given, "training"), _section(given, "run")
-    tokens = _tokens_an_epoch(train, config.data.weights)  # a side
+    tokens = _tokens_an_epoch(train, stage_weights(config.data, train)[0])  # a side
     minutes: float | None = asked.get("minutes")
     seconds = math.inf if minutes is None else on.seconds_of_training(minutes)
     timed = min(on.timed_batch, _stated(config, "batch_tokens") or on.timed_batch)
@@ -225,7 +226,7 @@ def _end_seconds(sentences: int, dev: DevSize, speed: float, on: Conditions) -> 
 
 def _speed_a_side(train: Store, config: Config, on: Conditions, batch_tokens: int) -> float:
     """Return the tokens a second of the longer side, in batches of that many a side."""
-    both = train.src.ids.size + train.tgt.ids.size + 2 * len(train)
+    both = train.total_tokens("src") + train.total_tokens("tgt")
     return on.speed_of(config, batch_tokens) * _tokens_a_side(train) / both
 
 
@@ -241,7 +242,7 @@ def _tokens_an_epoch(train: Store, weights: Sequence[float]) -> int:
 
 def _tokens_a_side(store: Store) -> int:
     """Count the tokens of the longer side, with EOS."""
-    return max(store.src.ids.size, store.tgt.ids.size) + len(store)
+    return max(store.total_tokens("src"), store.total_tokens("tgt"))
 
 
 def _stated(config: Config, name: str) -> int | None:

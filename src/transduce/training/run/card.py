@@ -5,6 +5,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from transduce.config.schema import Config
+from transduce.data.languages.corpora import (
+    target_languages,
+    trained_directions,
+    zero_shot_directions,
+)
 from transduce.data.prepare import Prepared
 from transduce.errors import counted
 from transduce.models.base import Seq2Seq
@@ -67,16 +72,29 @@ def card(
 
 def _summary(config: Config, model: Seq2Seq) -> str:
     parameters = sum(weights.numel() for weights in model.parameters())
+    targets = target_languages(trained_directions(config.data))
+    several = len(targets) > 1
+    to = f" --to {targets[0]}" if several else ""
+    in_python = f', to="{targets[0]}"' if several else ""
     return (
-        f"A model for {config.data.task} that turns {_side(config.data.src, 'source')} into "
-        f"{_side(config.data.tgt, 'target')}: {config.model.summary()}, "
+        f"A model for {config.data.task} that {_purpose(config)}: {config.model.summary()}, "
         f"{config.model.sizes()} subwords ({config.data.kinds}), "
         f"{parameters:,} parameters.\n\n"
-        "Copied anywhere, `transduce translate FOLDER < in.txt` translates with it, and so does "
-        '`transduce.load("FOLDER").translate(["…"])` in Python.\n\n'
+        f"Copied anywhere, `transduce translate FOLDER{to} < in.txt` translates with it, and so "
+        f'does `transduce.load("FOLDER").translate(["…"]{in_python})` in Python.\n\n'
         "`model.safetensors` holds the weights, `tokenizer.json` the subwords. Nothing here is "
         "pickled: loading it runs no code."
     )
+
+
+def _purpose(config: Config) -> str:
+    """Say what the model turns into what."""
+    directions = trained_directions(config.data)
+    if not directions:
+        return f"turns {_side(config.data.src, 'source')} into {_side(config.data.tgt, 'target')}"
+    untrained = zero_shot_directions(config.data)
+    rest = f"; zero-shot: {', '.join(map(str, untrained))}" if untrained else ""
+    return f"translates {', '.join(map(str, directions))}{rest}"
 
 
 def _side(files: Sequence[str], side: str) -> str:
@@ -102,6 +120,7 @@ def _scores(result: Result) -> str:
             "decided when to stop and which weights to keep, so this score is a little "
             "optimistic: judge by a test set."
         )
+        lines += _parts(result.metric)
     return "\n\n".join(lines)
 
 
@@ -116,24 +135,61 @@ def _table(candidates: Sequence[CandidateWeights], *, metric: str | None) -> str
     return "\n".join(f"| {' | '.join(row)} |" for row in rows)
 
 
+def _parts(metric: MetricScore) -> list[str]:
+    """Tabulate the scores of directions, as a matrix, or of files."""
+    if not metric.parts:
+        return []
+    pairs = {name: name.rpartition(" ")[2].split("-") for name in metric.parts}
+    is_matrix = all(len(ends) == 2 for ends in pairs.values()) and len(
+        {tuple(ends) for ends in pairs.values()}
+    ) == len(pairs)
+    if not is_matrix:
+        rows = [["part", metric.name], ["---"] * 2]
+        rows += [[f"`{name}`", f"{score:.2f}"] for name, score in metric.parts.items()]
+        return ["\n".join(f"| {' | '.join(row)} |" for row in rows)]
+    scores = {tuple(pairs[name]): score for name, score in metric.parts.items()}
+    order = list(dict.fromkeys(end for ends in pairs.values() for end in ends))
+    sources = [code for code in order if any(code == src for src, _ in scores)]
+    targets = [code for code in order if any(code == tgt for _, tgt in scores)]
+    rows = [["from \\ to", *targets], ["---"] * (1 + len(targets))]
+    for source in sources:
+        cells = (scores.get((source, target)) for target in targets)
+        rows.append([source, *("" if one is None else f"{one:.2f}" for one in cells)])
+    table = "\n".join(f"| {' | '.join(row)} |" for row in rows)
+    return [f"{metric.name} by direction; the score above is their mean:\n\n{table}"]
+
+
 def _data(config: Config, prepared: Prepared) -> str:
     data = summarise_data(prepared, config, {})
     dropped = ", ".join(f"{count:,} {why}" for why, count in data.dropped.items())
-    sources = "\n".join(
-        f"- `{src}`" + (f" and `{tgt}`" if tgt else "")
-        for src, tgt in zip(
-            config.data.src, config.data.tgt or [""] * len(config.data.src), strict=True
-        )
-    )
+    sources = "\n".join(_sources(config))
+    given = [
+        *config.data.dev_src,
+        *(f for s in config.data.dev_corpora.values() for f in s.values()),
+    ]
     dev = (
-        ", ".join(f"`{file}`" for file in config.data.dev_src)
-        if config.data.dev_src
+        ", ".join(f"`{file}`" for file in given)
+        if given
         else f"{counted(len(prepared.dev_pairs), 'pair')} held out from these files"
     )
     return (
         f"{sources}\n\n{counted(data.read, 'pair')} read, {data.trained:,} trained on; "
         f"dropped: {dropped or 'none'}. Development set: {dev}; no sentence of it was trained on."
     )
+
+
+def _sources(config: Config) -> list[str]:
+    """List the training files, a corpus in each line."""
+    data = config.data
+    if data.corpora:
+        named = {
+            name: ", ".join(f"`{f}`" for f in one.values()) for name, one in data.corpora.items()
+        }
+        return [f"- {name}: {files}" for name, files in named.items()]
+    return [
+        f"- `{src}`" + (f" and `{tgt}`" if tgt else "")
+        for src, tgt in zip(data.src, data.tgt or [""] * len(data.src), strict=True)
+    ]
 
 
 def _training(config: Config, result: Result) -> str:

@@ -54,19 +54,20 @@ class Progress:
     rollbacks: int = 0  # since the last checkpoint
     max_tokens: int | None = None  # padded tokens that fit into memory at a time
     guard: tuple[float, ...] = (0.0, 0.0)
+    stage: int = 0  # of the weights of the epoch's corpora, from 0
+    epochs_cut: float = 0.0  # what epochs lack that ended with their stage
 
     @property
     def spent(self) -> Spent:
         """What of the budgets is spent."""
         epochs = self.epoch + self.batches_done / max(1, self.epoch_batches)
-        return Spent(self.step, epochs, self.seconds)
+        return Spent(self.step, epochs - self.epochs_cut, self.seconds)
 
     @classmethod
     def from_json(cls, tree: Mapping[str, Any]) -> Self:
         """Read the progress from a checkpoint, of this version or of 0.1."""
-        found = {"packed": False, "scoring_seconds": 0.0} | {
-            RENAMED_FIELDS.get(name, name): value for name, value in tree.items()
-        }
+        added = {"packed": False, "scoring_seconds": 0.0, "stage": 0, "epochs_cut": 0.0}
+        found = added | {RENAMED_FIELDS.get(name, name): value for name, value in tree.items()}
         if "best_loss" in found:  # version 0.1 always went by the loss
             loss = found["best_loss"]
             found["best"] = None if loss is None else {"loss": loss, "metric": None}

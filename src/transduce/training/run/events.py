@@ -4,7 +4,7 @@ The journal keeps these as JSON lines, so their fields are its format.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True)
@@ -57,6 +57,7 @@ class Scored:
     score: float | None = None  # by that metric
     signature: str = ""  # of that score
     higher_is_better: bool = True  # False where the metric is an error rate
+    parts: dict[str, float] = field(default_factory=dict, hash=False)  # scores of directions, files
 
 
 @dataclass(frozen=True)
@@ -115,6 +116,7 @@ class Finished:
     score: float | None = None  # of these weights by that metric
     signature: str = ""  # of that score
     higher_is_better: bool = True
+    parts: dict[str, float] = field(default_factory=dict, hash=False)  # scores of directions, files
 
 
 Event = (

@@ -1,10 +1,14 @@
 """Training that starts from a model folder: fine-tuning, or going on with an imported model."""
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import torch
+
 from transduce.config.schema import Config, Tree, merge
 from transduce.errors import ConfigError
+from transduce.models.build import build_model
 from transduce.models.folder import TOKENIZER, LoadedModel, load_settings, read_model
 from transduce.models.model_files import find_model
 from transduce.models.other_formats import check_has_weights
@@ -39,6 +43,7 @@ def settings_from(folder: str, given: Tree) -> Tree:
             "tree_tags": settings.data.tree_tags,
             "tokenizer": str(files.folder / TOKENIZER),
             "shared_vocabulary": settings.data.shared_vocabulary,
+            "tag_on": settings.data.tag_on,
         },
         "training": {"learning_rate": FINE_TUNING_RATE},
     }
@@ -60,8 +65,28 @@ def check_same_model(config: Config, folder: str) -> None:
 
 
 def starting_model(config: Config, folder: str) -> LoadedModel:
-    """Load the model to start from, with this run's settings such as its dropout."""
-    return read_model(find_model(Path(folder)), model_config=config.model)
+    """Load the model to start from, with this run's settings such as its dropout.
+
+    Where languages were added, it has new rows for their tags; all others keep theirs.
+    """
+    files = find_model(Path(folder))
+    size = load_settings(files.folder).model.vocab_size
+    if size == config.model.vocab_size:
+        return read_model(files, model_config=config.model)
+    loaded = read_model(files, model_config=config.model.model_copy(update={"vocab_size": size}))
+    grown = build_model(config.model, seed=config.run.seed)
+    known = loaded.model.state_dict()
+    with torch.no_grad():
+        for name, tensor in grown.state_dict().items():
+            old = known[name]
+            if old.shape[1:] != tensor.shape[1:] or len(old) > len(tensor):
+                raise ConfigError(
+                    f"model.vocab_size={config.model.vocab_size}: {name} of the model in {folder} "
+                    f"has the shape {list(old.shape)}, which cannot grow to {list(tensor.shape)}; "
+                    "train a new model for these languages"
+                )
+            tensor[: len(old)] = old
+    return replace(loaded, model=grown)
 
 
 def describe_start(given: Tree, config: Config) -> list[str]:

@@ -122,6 +122,7 @@ def _finished(
         score=metric.score,
         signature=metric.signature,
         higher_is_better=metric.higher_is_better,
+        parts=metric.parts,
     )
 
 

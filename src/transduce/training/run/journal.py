@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import AbstractContextManager
 from dataclasses import MISSING, asdict, fields
 from pathlib import Path
-from typing import Any, Self, get_args, get_type_hints
+from typing import Any, Self, get_args, get_origin, get_type_hints
 
 from transduce.errors import InputError
 from transduce.files.atomic import atomic_file
@@ -69,12 +69,16 @@ def read_journal(path: Path) -> list[Event]:
 
 
 def _line(event: Event) -> bytes:
-    values = {
-        name: None if isinstance(value, float) and not math.isfinite(value) else value
-        for name, value in asdict(event).items()
-    }
+    values = {name: _finite(value) for name, value in asdict(event).items()}
     written = with_checksum({"event": type(event).__name__} | values)
     return json.dumps(written, allow_nan=False).encode() + b"\n"
+
+
+def _finite(value: Any) -> Any:
+    """Write numbers that are not finite as null: JSON has none."""
+    if isinstance(value, dict):
+        return {name: _finite(number) for name, number in value.items()}
+    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def _cut(path: Path, step: int) -> None:
@@ -120,6 +124,7 @@ _KINDS["WentBack"] = RolledBack  # its name in version 0.1
 _HINTS = {kind: get_type_hints(kind) for kind in get_args(Event)}
 _DEFAULTS = {
     kind: {field.name: field.default for field in fields(kind) if field.default is not MISSING}
+    | {field.name: {} for field in fields(kind) if field.default_factory is dict}
     for kind in get_args(Event)
 }
 
@@ -134,7 +139,10 @@ def _event(found: dict[str, Any]) -> Event | None:
     for name, hint in _HINTS[kind].items():
         if name not in written:
             raise ValueError(f"{kind.__name__} without {name}")
-        values[name] = _value(written[name], get_args(hint) or (hint,))
+        if get_origin(hint) is dict:
+            values[name] = _numbers(written[name])
+        else:
+            values[name] = _value(written[name], get_args(hint) or (hint,))
         if values[name] is _UNSUITED:
             raise ValueError(f"{name} is {reprlib.repr(written[name])}")
     return kind(**values)
@@ -149,6 +157,14 @@ def _renamed(found: dict[str, Any]) -> dict[str, Any]:
 
 
 _UNSUITED = object()
+
+
+def _numbers(written: object) -> object:
+    """Return numbers by name."""
+    if not isinstance(written, dict):
+        return _UNSUITED
+    found = {name: _value(number, (float,)) for name, number in written.items()}
+    return _UNSUITED if _UNSUITED in found.values() else found
 
 
 def _value(written: object, kinds: tuple[type, ...]) -> object:

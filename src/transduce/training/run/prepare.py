@@ -6,9 +6,15 @@ from pathlib import Path
 
 import numpy as np
 
-from transduce.config.schema import Config, DataConfig, Tree, merge
+from transduce.config.schema import Config, DataConfig, ModelConfig, Tree, merge
 from transduce.data.encoding.encoder import TargetForm
-from transduce.data.prepare import Phase, Prepared, find_corpora, prepare
+from transduce.data.languages.prepare import (
+    LanguageCorpora,
+    find_language_corpora,
+    prepare_languages,
+)
+from transduce.data.languages.weights import check_weights
+from transduce.data.prepare import Corpora, Phase, Prepared, find_corpora, prepare
 from transduce.data.store import Store
 from transduce.errors import ConfigError
 from transduce.models.folder import TOKENIZER
@@ -66,22 +72,20 @@ def prepare_run(
         raise ConfigError(
             f"data.augment: noise would change what the task {data.task} writes; leave it out"
         )
-    corpora = find_corpora(data, cache, seed=folder.split_seed(settled), phase=phase)
+    check_weights(data)
+    if target_form is not None and data.corpora:
+        raise ConfigError(f"data.corpora: the task {data.task} has one direction; use data.src")
+    seed = folder.split_seed(settled)
+    found = (
+        find_language_corpora(data, cache, seed=seed, phase=phase)
+        if data.corpora
+        else find_corpora(data, cache, seed=seed, phase=phase)
+    )
     shape = Plan({})
     if settled is None and is_open:
-        shape = choose_model(asked, corpora.pairs, conditions)
+        shape = choose_model(asked, found.pairs, conditions)
         config = Config.from_tree(merge(shape.settings, asked))
-    prepared = prepare(
-        data,
-        corpora,
-        cache,
-        vocab_size=config.model.vocab_size,
-        src_vocab_size=config.model.src_vocab_size,
-        processes=1 if corpora.pairs <= FEW_PAIRS else min(8, os.cpu_count() or 1),
-        phase=phase,
-        target_form=target_form,
-        linked=config.model.needs_links,
-    )
+    prepared = _prepared(data, found, cache, config.model, phase, target_form)
     fitted = Plan({})
     if settled is None:
         by_vocabulary = fitted_to(prepared.tokenizer, config)
@@ -98,6 +102,37 @@ def prepare_run(
         _check_lengths(store, config.model.max_length, name)
     notes = (*shape.notes, *fitted.notes)
     return PreparedRun(config, machine, prepared, cache, notes, fitted.length)
+
+
+def _prepared(
+    data: DataConfig,
+    found: Corpora | LanguageCorpora,
+    cache: Path,
+    model: ModelConfig,
+    phase: Phase,
+    target_form: TargetForm | None,
+) -> Prepared:
+    """Learn the vocabulary and encode the text, of one direction or of several."""
+    processes = 1 if found.pairs <= FEW_PAIRS else min(8, os.cpu_count() or 1)
+    if isinstance(found, LanguageCorpora):
+        if model.needs_links:
+            raise ConfigError(
+                "model.guided_alignment: pairs of several languages are not aligned; leave it out"
+            )
+        return prepare_languages(
+            data, found, cache, vocab_size=model.vocab_size, processes=processes, phase=phase
+        )
+    return prepare(
+        data,
+        found,
+        cache,
+        vocab_size=model.vocab_size,
+        src_vocab_size=model.src_vocab_size,
+        processes=processes,
+        phase=phase,
+        target_form=target_form,
+        linked=model.needs_links,
+    )
 
 
 def fitted_to(tokenizer: Tokenizer, config: Config) -> Tree:

@@ -20,6 +20,8 @@ MACHINERY = {"run.compile", "run.device", "run.save_minutes", "run.timeout_s"}
 """Settings that may change when a run resumes: what it has computed so far stays valid."""
 
 TEXTS = {"data.src", "data.tgt", "data.dev_src", "data.dev_tgt", "data.held_out"}
+NAMED_TEXTS = ("data.corpora.", "data.dev_corpora.")
+"""What the names of other texts begin with: each is of a corpus and a language."""
 VOCABULARY = {
     "data.tokenizer",
     "data.subwords",
@@ -57,7 +59,7 @@ def settings_to_resume(folder: RunFolder, request: Request) -> Config | None:
     """
     if request.fresh:
         return None
-    names_text = any(name == "data.src" for name, _ in _leaves(request.given))
+    names_text = any(map(_names_training_text, dict(_leaves(request.given))))
     return None if names_text and not folder.has_trained() else folder.settings()
 
 
@@ -76,7 +78,7 @@ def resume(folder: RunFolder, settled: Config, request: Request) -> Resumption:
     differences = {}
     for name, value in given_now.items():
         before = given_then.get(name, has.get(name))
-        if name in free or (name in TEXTS and files.are_same(before, value)):
+        if name in free or (_is_text(name) and files.are_same(before, value)):
             changes = merge(changes, _tree(name, value))
         elif not (_plain(value) == _plain(before) or files.is_same_model(name, before, value)):
             differences[name] = f"{name} is {_shown(before)} there, not {_shown(value)}"
@@ -207,12 +209,14 @@ def _left_out(folder: RunFolder, request: Request, given_now: dict[str, Any]) ->
     """Name the settings that the run was started with and that are not given now."""
     now = set(given_now)
     # A command that names no text is about the run as it is.
-    hidden = set() if "data.src" in now else TEXTS
+    names_text = any(map(_names_training_text, now))
     preset = _leaves_of_preset(folder, request)
     return [
         name
         for name, value in _leaves(folder.given())
-        if name not in now | hidden and not (name in preset and preset[name] == value)
+        if name not in now
+        and (names_text or not _is_text(name))
+        and not (name in preset and preset[name] == value)
     ]
 
 
@@ -250,9 +254,20 @@ def _leaves(tree: Tree, prefix: str = "") -> Iterator[tuple[str, Any]]:
             yield name, value
 
 
+def _is_text(name: str) -> bool:
+    """Whether a setting names files of text."""
+    return name in TEXTS or name.startswith(NAMED_TEXTS)
+
+
+def _names_training_text(name: str) -> bool:
+    return name == "data.src" or name.startswith(NAMED_TEXTS[0])
+
+
 def _tree(name: str, value: Any) -> Tree:
-    section, _, key = name.partition(".")
-    return {section: {key: value}}
+    for part in reversed(name.split(".")):
+        value = {part: value}
+    tree: Tree = value
+    return tree
 
 
 def _without_budgets(changes: Tree) -> Tree:

@@ -104,4 +104,5 @@ class Criterion:
             score=metric.score if metric else None,
             signature=metric.signature if metric else "",
             higher_is_better=metric.higher_is_better if metric else True,
+            parts=metric.parts if metric else {},
         )

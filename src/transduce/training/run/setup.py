@@ -30,6 +30,7 @@ from transduce.training.run.prepare import PreparedRun, prepare_run
 from transduce.training.run.resume import Resumption, resume, settings_to_resume
 from transduce.training.run.scores import Criterion
 from transduce.training.session import Setup
+from transduce.training.stages import TrainingStages
 
 
 @dataclass(frozen=True)
@@ -208,13 +209,14 @@ def _setup(
         model = build_model(config.model, seed=config.run.seed)
     can_pack = ready.machine.uses_cuda_graphs and model.abilities.packed_sequences
     rates = config.data.augment.rates()
+    stages = TrainingStages.of(config, ready.prepared.train)
     loader = Loader(
         ready.prepared.train,
         max_tokens=-(-config.training.batch_tokens // config.training.accumulate),
         per_step=config.training.accumulate,
         seed=config.run.seed,
         pin=device.type == "cuda",
-        weights=config.data.weights,
+        weights=stages.weights[0],
         max_length=config.model.max_length,
         packed=processes.broadcast(can_pack),
         rank=processes.rank,
@@ -232,6 +234,7 @@ def _setup(
         tell=lambda _event: None,
         evaluate=lambda _model: None,
         stopped=stopped,
+        stages=stages,
     )
 
 

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from transduce.text.scripts import continues_character, has_unspaced_script
-from transduce.text.spelling import spelled
+from transduce.text.spelling import has_no_text, spelled
 
 ENDS = {"< bos >": "‹start›", "< eos >": "‹end›", "< pad >": "‹padding›"}
 """Special tokens without text, and how they are displayed."""
@@ -55,10 +55,14 @@ def words_of(tokens: Sequence[str], *, are_bytes: bool) -> Words:
         else:
             words[-1] = last + piece
         word_of.append(len(words) - 1)
-    ends = {word_of[place]: ENDS[token] for place, token in enumerate(tokens) if token in ENDS}
+    ends = {
+        word_of[place]: _displayed(token)
+        for place, token in enumerate(tokens)
+        if has_no_text(token)
+    }
     return Words(
         tokens=tuple(
-            ENDS[token] if piece is None else _readable(piece)
+            _displayed(token) if piece is None else _readable(piece)
             for token, piece in zip(tokens, pieces, strict=True)
         ),
         words=tuple(
@@ -67,6 +71,11 @@ def words_of(tokens: Sequence[str], *, are_bytes: bool) -> Words:
         word_of=tuple(word_of),
         ends=frozenset(ends),
     )
+
+
+def _displayed(token: str) -> str:
+    """Return how a token without text is displayed: the tag of a language as ‹2fr›."""
+    return ENDS.get(token) or f"‹{token.strip('< >')}›"
 
 
 def _text_from(pieces: Sequence[bytes | None], place: int) -> bytes:
