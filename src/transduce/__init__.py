@@ -16,6 +16,10 @@ if TYPE_CHECKING:
     from transduce.evaluation.evaluate import Evaluation, evaluate
     from transduce.models.base import Seq2Seq
     from transduce.models.build import build_model
+    from transduce.pipelines.back_translation import SyntheticPairs, back_translate
+    from transduce.pipelines.distillation import Distillation, distill
+    from transduce.pipelines.filtering.filter_corpus import FilteredCorpus, filter_corpus
+    from transduce.pipelines.iteration import IteratedTraining, iterate_back_translation
     from transduce.training.loop import TrainingOutcome, train
     from transduce.translation.documents.translate import TranslatedFile, translate_file
     from transduce.translation.load import load
@@ -29,20 +33,28 @@ __version__ = "0.1.0"
 __all__ = [
     "Config",
     "ConfigError",
+    "Distillation",
     "Evaluation",
+    "FilteredCorpus",
     "InputError",
+    "IteratedTraining",
     "Options",
     "PairScore",
     "Seq2Seq",
     "ShardedTranslation",
+    "SyntheticPairs",
     "TrainingOutcome",
     "TransduceError",
     "TranslatedFile",
     "Translation",
     "Translator",
     "__version__",
+    "back_translate",
     "build_model",
+    "distill",
     "evaluate",
+    "filter_corpus",
+    "iterate_back_translation",
     "load",
     "load_config",
     "score",
@@ -55,17 +67,25 @@ __all__ = [
 
 _MODULES = {
     "Config": "transduce.config.schema",
+    "Distillation": "transduce.pipelines.distillation",
     "Evaluation": "transduce.evaluation.evaluate",
+    "FilteredCorpus": "transduce.pipelines.filtering.filter_corpus",
+    "IteratedTraining": "transduce.pipelines.iteration",
     "Options": "transduce.translation.options",
     "PairScore": "transduce.translation.scorer",
     "Seq2Seq": "transduce.models.base",
     "ShardedTranslation": "transduce.bulk.translate",
+    "SyntheticPairs": "transduce.pipelines.back_translation",
     "TrainingOutcome": "transduce.training.loop",
     "TranslatedFile": "transduce.translation.documents.translate",
     "Translation": "transduce.translation.options",
     "Translator": "transduce.translation.translator",
+    "back_translate": "transduce.pipelines.back_translation",
     "build_model": "transduce.models.build",
+    "distill": "transduce.pipelines.distillation",
     "evaluate": "transduce.evaluation.evaluate",
+    "filter_corpus": "transduce.pipelines.filtering.filter_corpus",
+    "iterate_back_translation": "transduce.pipelines.iteration",
     "load": "transduce.translation.load",
     "load_config": "transduce.config.load",
     "score": "transduce.translation.scorer",

@@ -52,7 +52,8 @@ def parameters(name: str, *overrides: str) -> int:
 
 def test_every_row_of_table_3_is_a_preset() -> None:
     others = {"tiny", "small", "moe", "moe_small"}
-    assert set(presets_of("transformer")) - others == set(TABLE_3)
+    rows = {name for name in presets_of("transformer") if not name.startswith("student_")}
+    assert rows - others == set(TABLE_3)
 
 
 @pytest.mark.parametrize("name", TABLE_3)
@@ -78,3 +79,25 @@ def test_the_base_model_has_exactly_the_papers_weights() -> None:
 
 def test_presets_build() -> None:
     assert parameters("tiny") < parameters("small") < parameters("base") < parameters("big")
+
+
+STUDENTS = {
+    # preset: encoder and decoder layers, d_model, d_ff, h
+    "student_6_2": (6, 2, 512, 2048, 8),
+    "student_6_1": (6, 1, 512, 2048, 8),
+    "student_12_1": (12, 1, 512, 2048, 8),
+    "student_narrow": (6, 2, 384, 1536, 6),
+    "student_tiny": (6, 2, 256, 1536, 8),
+}
+
+
+def test_students_have_shallow_decoders_and_search_greedily() -> None:
+    assert {name for name in presets_of("transformer") if name.startswith("student_")} == set(
+        STUDENTS
+    )
+    for name, shape in STUDENTS.items():
+        config = load_config(name)
+        m = transformer_config(config)
+        assert (m.n_encoder_layers, m.n_decoder_layers, m.d_model, m.d_ff, m.h) == shape
+        assert config.run.beam == 1
+    assert 3 * parameters("student_tiny") <= parameters("base")

@@ -22,6 +22,7 @@ from transduce.cli.attention import attention
 from transduce.cli.data.check import check_corpus
 from transduce.cli.data.confident import keep_confident
 from transduce.cli.data.demo import write_demo
+from transduce.cli.data.filter import filter_pairs
 from transduce.cli.data.generate import generate_task
 from transduce.cli.data.pronunciation import write_pronunciations
 from transduce.cli.data.public import get_corpus, list_corpora
@@ -30,6 +31,8 @@ from transduce.cli.describe import describe
 from transduce.cli.evaluate import evaluate
 from transduce.cli.export import export_model, import_model
 from transduce.cli.files.translate_file import translate_one_file
+from transduce.cli.pipelines.back_translate import back_translate, iterate
+from transduce.cli.pipelines.distill import distill
 from transduce.cli.presets import presets
 from transduce.cli.runs import list_runs
 from transduce.cli.score import score
@@ -53,6 +56,9 @@ app.command("translate-file")(translate_one_file)
 app.command()(evaluate)
 app.command()(score)
 app.command()(sweep)
+app.command()(distill)
+app.command("back-translate")(back_translate)
+app.command()(iterate)
 app.command("runs")(list_runs)
 app.command()(attention)
 app.command()(serve)
@@ -64,6 +70,7 @@ app.command()(presets)
 app.command()(detect)
 data = StrictTyper(rich_markup_mode=None)
 data.command("check")(check_corpus)
+data.command("filter")(filter_pairs)
 data.command("list")(list_corpora)
 data.command("get")(get_corpus)
 data.command("demo")(write_demo)
@@ -91,7 +98,7 @@ def root(
 
 @data.callback(invoke_without_command=True)
 def data_help(context: typer.Context) -> None:
-    """Check corpora, download public ones, write the built-in one, or generate tasks."""
+    """Check and filter corpora, download public ones, write the built-in one, or generate tasks."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 

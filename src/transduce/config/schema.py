@@ -386,6 +386,11 @@ class RunConfig(Section):
         le=10**6,
         description="dev sentences to translate for the task's metric at each score; 0: none",
     )
+    beam: Count | None = Field(
+        default=None,
+        description="hypotheses kept when the model is used and no beam is given; 1 is greedy "
+        "search; if not given, as the task wants it",
+    )
     timeout_s: Positive = Field(
         default=1800.0, description="seconds that processes wait for each other before giving up"
     )

@@ -85,6 +85,7 @@ def load(
         drafter=drafter,
         tag_on=loaded[0].config.data.tag_on,
         sources=source_languages(loaded[0].config),
+        beam=loaded[0].config.run.beam,
     )
     return translator if to is None else translator.into(to)
 
@@ -155,9 +156,10 @@ def _check_verifies(one: LoadedModel, folder: Path) -> None:
 
 
 def default_options(folder: Folder) -> Options:
-    """Return how a model translates if nothing else is asked for: as its task wants it."""
-    task = task_of(load_settings(Path(folder)).data)
-    return Options(beam=task.beam, alpha=task.alpha)
+    """Return how a model translates if nothing else is asked for: as its settings or task say."""
+    config = load_settings(Path(folder))
+    task = task_of(config.data)
+    return Options(beam=config.run.beam or task.beam, alpha=task.alpha)
 
 
 def _chosen_engine(
@@ -203,6 +205,7 @@ def _load_ctranslate2(
         read_from=[_files_of_engine(engine)],
         tag_on=config.data.tag_on,
         sources=source_languages(config),
+        beam=config.run.beam,
     )
 
 

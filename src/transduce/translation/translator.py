@@ -84,6 +84,7 @@ class Translator:
         drafter: Drafter | None = None,
         tag_on: Literal["source", "target"] = "source",
         sources: Sequence[str] = (),
+        beam: int | None = None,
     ) -> None:
         """Translate with a model that is prepared for inference, or with an engine.
 
@@ -96,6 +97,7 @@ class Translator:
             no engine is given.
         tag_on: where a model of several languages has the tag of the one to translate into.
         sources: the languages that such a model translates from.
+        beam: hypotheses kept if no options are given; by default as the task wants it.
         """
         if max_positions is not None and max_positions < 2:
             raise InputError(
@@ -113,6 +115,7 @@ class Translator:
             parts = (model, tokenizer, autocast, drafter)
             model = TorchEngine(self.device, max_positions, self._task, *parts)
         self._engine = model
+        self._beam = beam or self._task.beam
         self._by_sentence = by_sentence and self._task.splits_lines
         self._max_positions = max_positions
         taken = 1 + bool(tokenizer.languages and tag_on == "source")  # by EOS, and by a tag
@@ -126,8 +129,8 @@ class Translator:
 
     @property
     def default_options(self) -> Options:
-        """How it translates if no options are given: with the beam and the alpha of its task."""
-        return Options(beam=self._task.beam, alpha=self._task.alpha)
+        """How it translates if no options are given: as its model or its task wants it."""
+        return Options(beam=self._beam, alpha=self._task.alpha)
 
     @property
     def languages(self) -> tuple[str, ...]:

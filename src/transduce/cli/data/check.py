@@ -90,10 +90,10 @@ def _show(report: "CleaningReport") -> None:
             if fault == UNREADABLE:  # the line and the rule, which say more than the text alone
                 console.print(f"  {pair.src}")
             else:
-                console.print(f"  {_shortened(pair.src)}\n  {_shortened(pair.tgt)}")
+                console.print(f"  {shortened(pair.src)}\n  {shortened(pair.tgt)}")
 
 
-def _shortened(text: str) -> str:
+def shortened(text: str) -> str:
     """Shorten a text to one line of a terminal, with unprintable characters escaped."""
     printable = "".join(c if c.isprintable() else repr(c)[1:-1] for c in text)
     return printable if len(printable) <= 76 else printable[:75] + "…"

@@ -3,7 +3,7 @@
 Every row of Table 3 is one, named by what it changes; its docstring has the paper's label.
 """
 
-from transduce.config.schema import Config, TrainingConfig
+from transduce.config.schema import Config, TrainingConfig, Tree
 from transduce.models.transformer.settings import TransformerConfig
 
 
@@ -132,6 +132,36 @@ def moe() -> Config:
     return Config(model=TransformerConfig(experts=8))
 
 
+def student_6_2() -> Config:
+    """A student with the base model's encoder and 2 decoder layers, for greedy search."""
+    return _student({"n_decoder_layers": 2})
+
+
+def student_6_1() -> Config:
+    """A student with the base model's encoder and 1 decoder layer, for greedy search."""
+    return _student({"n_decoder_layers": 1})
+
+
+def student_12_1() -> Config:
+    """A student with a deep encoder and 1 decoder layer (Kasai et al. 2021), for greedy search."""
+    return _student({"n_encoder_layers": 12, "n_decoder_layers": 1})
+
+
+def student_narrow() -> Config:
+    """A student of three quarters of the width, 6 + 2 layers, for greedy search."""
+    return _student({"d_model": 384, "d_ff": 1536, "h": 6, "n_decoder_layers": 2})
+
+
+def student_tiny() -> Config:
+    """A student of the published tiny shape (Kim et al. 2019), 6 + 2 layers, for greedy search."""
+    return _student({"d_model": 256, "d_ff": 1536, "h": 8, "n_decoder_layers": 2, "p_drop": 0.0})
+
+
+def _student(shape: Tree) -> Config:
+    """Return base with another shape, and a beam of 1 when it is used."""
+    return Config().with_changes({"model": shape, "run": {"beam": 1}})
+
+
 PRESETS = (
     tiny,
     small,
@@ -157,4 +187,9 @@ PRESETS = (
     base_learned,
     moe_small,
     moe,
+    student_6_2,
+    student_6_1,
+    student_12_1,
+    student_narrow,
+    student_tiny,
 )
