@@ -11,7 +11,8 @@
 
 A run that is there is not made again, so the command can be repeated. With `--share`, each run has
 that many per cent of the multiprocessors of a GPU (NVIDIA MPS, which must be running), whatever
-else runs; so equal minutes are equal.
+else runs; so equal minutes are equal. Check what a run learns under such a limit before you trust
+it: wider Transformers did not (docs/EXPERIMENTS.md, "A share of the multiprocessors").
 """
 
 import argparse
