@@ -16,7 +16,7 @@ _TRANSFORMER = [
 SETTINGS: dict[str, list[str]] = {
     "transformer": _TRANSFORMER,
     "transformer, experts": [*_TRANSFORMER, "model.experts=4"],
-    "transformer, relative": [*_TRANSFORMER, "model.positions=relative"],
+    "transformer, relative": [*_TRANSFORMER, "model.positions=relative", "training.steps=600"],
     "transformer, t5": [*_TRANSFORMER, "model.positions=t5", "training.steps=1000"],
     "transformer, alibi": [*_TRANSFORMER, "model.positions=alibi", "training.steps=1000"],
     "transformer, rotary": [*_TRANSFORMER, "model.positions=rotary"],
@@ -63,6 +63,7 @@ SETTINGS: dict[str, list[str]] = {
         "model.encoder_mixers=mamba",
         "model.decoder_mixers=mamba",
         "model.d_state=4",
+        "training.steps=600",
     ],
     "transformer, hybrid": [
         *_TRANSFORMER,
