@@ -153,19 +153,19 @@ class Service:
 
         That is so if both languages are the same, or if it is detected with some confidence.
         """
-        sources = {pair.source for pair in self.routes if pair.target == target}
-        if source == target and sources:
-            _check_limit(sum(map(len, texts)), self.limits.max_characters, "characters")
+        is_known = any(target in (pair.source, pair.target) for pair in self.routes)
+        if source == target and is_known:
             return [(None, LanguageGuess(target, 0.0))] * len(texts)
-        if source != "auto" or self.detector is None or not sources:
+        if source != "auto" or self.detector is None or not is_known:
             route = self.route(source, target)
             return [(route, LanguageGuess(route.pair.source, 0.0))] * len(texts)
+        sources = {pair.source for pair in self.routes if pair.target == target}
         found: list[tuple[Route | None, LanguageGuess]] = []
         for first, *others in await self.detect(texts, sorted({*sources, target})):
             if first.code == target and first.confidence >= SURE_ENOUGH:
                 found.append((None, first))
             else:
-                best = next(one for one in (first, *others) if one.code in sources)
+                best = next((one for one in (first, *others) if one.code in sources), first)
                 found.append((self.route(best.code, target), best))
         return found
 
@@ -174,14 +174,18 @@ class Service:
         detector = self.detector
         if detector is None:
             return [[LanguageGuess(code, 0.0) for code in among] for _ in texts]
-        _check_limit(sum(map(len, texts)), self.limits.max_characters, "characters")
-        for text in texts:
-            _check_text(text)
+        self.check_texts(texts)
         return await self.texts.run(
             lambda: [detector.detect(text, among) for text in texts],
             characters=sum(map(len, texts)),
             lines=len(texts),
         )
+
+    def check_texts(self, texts: Sequence[str]) -> None:
+        """Refuse texts that are too long together, or not valid."""
+        _check_limit(sum(map(len, texts)), self.limits.max_characters, "characters")
+        for text in texts:
+            _check_text(text)
 
     async def translate(
         self,
