@@ -2,9 +2,11 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pytest
 from fastapi.testclient import TestClient
+from httpx import Response
 
 import transduce
 from tests.serving.conftest import EN_DE
@@ -64,6 +66,21 @@ def test_a_request_may_name_a_memory(server: TestClient) -> None:
     unknown = server.post("/v1/translate", json=body | {"memory": "new"})
     assert unknown.status_code == 400
     assert unknown.json() == {"error": "unknown translation memory; this server has: old"}
+
+
+def test_the_form_of_a_file_may_name_both(server: TestClient) -> None:
+    def sent(**fields: str) -> Response:
+        data = {"source": "en", "target": "de"} | fields
+        return server.post(
+            "/translate_file", data=data, files={"file": ("a.txt", "The cat sleeps.\nA dog.\n")}
+        )
+
+    url = urlsplit(sent(glossary="pets", memory="old").json()["translatedFileUrl"])
+    first, second = server.get(url.path).text.splitlines()
+    assert first == "Die Katze schläft."
+    assert count_phrases(second, ["Hund"]) == 1
+    assert sent(glossary="pots").json() == {"error": "unknown glossary; this server has: pets"}
+    assert sent(memory="new").json()["error"].startswith("unknown translation memory")
 
 
 def test_the_response_is_what_the_translator_gives(server: TestClient, roomy: Translator) -> None:

@@ -196,7 +196,7 @@ class Service:
         format: TextFormat = "text",  # noqa: A002 - LibreTranslate calls it so
     ) -> list[TranslatedDocument]:
         """Translate texts line by line, all of them before the deadline or none."""
-        _check_route(route, options)
+        check_route(route, options)
         if route.via is not None and format != "text":
             return await self._translate_markup_twice(route, texts, options, format)
         _check_limit(sum(map(len, texts)), self.limits.max_characters, "characters")
@@ -219,7 +219,7 @@ class Service:
 
         Each part of it has the deadline.
         """
-        _check_route(route, options)
+        check_route(route, options)
         self._check_attention([text], options)
         _check_lines([text], self.limits.max_document_lines)
         async for part in self._stream_lines(route, _checked(text).lines, options):
@@ -402,7 +402,7 @@ def _check_lines(texts: Sequence[str], most: int) -> None:
     _check_limit(sum(text.count("\n") + 1 for text in texts), most, "lines")
 
 
-def _check_route(route: Route, options: Options) -> None:
+def check_route(route: Route, options: Options) -> None:
     """Refuse what two models in a row cannot do: the second does not see the source."""
     needs_source = options.attention or options.memory or options.wording != NO_WORDING
     if route.via is not None and needs_source:
