@@ -34,6 +34,7 @@ from transduce.translation.wording.read import wording
 MAX_FIELDS = 16
 _UNSAFE = re.compile(r"[^\w. ()\[\]-]|^\.+")
 _LONGEST_NAME = 100
+_NAMED = "The name of one of this server; GET /v1/models lists them."
 _FORM = {
     "requestBody": {
         "required": True,
@@ -47,8 +48,8 @@ _FORM = {
                         "source": {"type": "string", "example": "en"},
                         "target": {"type": "string", "example": "de"},
                         "api_key": {"type": "string"},
-                        "glossary": {"type": "string", "description": "its name, as /v1/models"},
-                        "memory": {"type": "string", "description": "its name, as /v1/models"},
+                        "glossary": {"type": "string", "description": _NAMED},
+                        "memory": {"type": "string", "description": _NAMED},
                     },
                 }
             }
