@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
 from fastapi.testclient import TestClient
-from httpx import Response
 
 import transduce
 from tests.serving.conftest import EN_DE
@@ -69,18 +69,17 @@ def test_a_request_may_name_a_memory(server: TestClient) -> None:
 
 
 def test_the_form_of_a_file_may_name_both(server: TestClient) -> None:
-    def sent(**fields: str) -> Response:
+    def sent(**fields: str) -> Any:
         data = {"source": "en", "target": "de"} | fields
-        return server.post(
-            "/translate_file", data=data, files={"file": ("a.txt", "The cat sleeps.\nA dog.\n")}
-        )
+        files = {"file": ("a.txt", "The cat sleeps.\nA dog.\n")}
+        return server.post("/translate_file", data=data, files=files).json()
 
-    url = urlsplit(sent(glossary="pets", memory="old").json()["translatedFileUrl"])
+    url = urlsplit(sent(glossary="pets", memory="old")["translatedFileUrl"])
     first, second = server.get(url.path).text.splitlines()
     assert first == "Die Katze schläft."
     assert count_phrases(second, ["Hund"]) == 1
-    assert sent(glossary="pots").json() == {"error": "unknown glossary; this server has: pets"}
-    assert sent(memory="new").json()["error"].startswith("unknown translation memory")
+    assert sent(glossary="pots") == {"error": "unknown glossary; this server has: pets"}
+    assert sent(memory="new")["error"].startswith("unknown translation memory")
 
 
 def test_the_response_is_what_the_translator_gives(server: TestClient, roomy: Translator) -> None:

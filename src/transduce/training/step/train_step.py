@@ -3,6 +3,8 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -77,7 +79,8 @@ class TrainStep:
                     # Dropout depends only on step and part: checkpoints need no random state.
                     part = index * processes.world + processes.rank
                     torch.manual_seed(_seed(self._config.run.seed, number, part))
-                    self._loss += self._loss_of(piece)
+                    backward = self._prepared(piece)
+                    self._loss += backward()
                 is_done = True
             except RuntimeError as fault:
                 self._shrink_pieces(batches, fault)
@@ -87,25 +90,30 @@ class TrainStep:
         self.optimiser.set_rate(rate)
         return StepResult(*self._update().unbind())
 
-    def _loss_of(self, batch: Batch) -> Tensor:
-        """Add the gradients of a batch, by a recording for packed rows; return its loss."""
+    def _prepared(self, batch: Batch) -> Callable[[], Tensor]:
+        """Return what adds the gradients of a batch: for packed rows a recording."""
         if self._stream is None or batch.layout is None:
-            return self._uncompiled_loss(batch.to(self._machine.device))
+            placed = batch.to(self._machine.device)
+            parts = (placed.src, placed.tgt_in, placed.tgt_out, placed.layout, placed.links)
+            return partial(self._uncompiled_backward(), *parts)
         shape = torch.Size([batch.src.size(1), batch.tgt_out.size(1)])
         if shape not in self._recorded:
             self._recorded[shape] = GraphedFunction(self._packed_backward, self._stream)
         tensors = [batch.src, batch.tgt_in, batch.tgt_out, batch.layout.src, batch.layout.tgt]
         if batch.links is not None:
             tensors.append(batch.links)
-        return self._recorded[shape](*tensors)
+        return partial(self._recorded[shape], *tensors)
 
-    def _uncompiled_loss(self, batch: Batch) -> Tensor:
-        """Do it without compiled layers: padded batches have ever new shapes to compile for."""
-        parts = (batch.src, batch.tgt_in, batch.tgt_out, batch.layout, batch.links)
+    def _uncompiled_backward(self) -> Callable[..., Tensor]:
+        """Return `_backward` uncompiled: padded batches have ever new shapes to compile for."""
         if self._stream is None:
-            return self._backward(*parts)
-        with self._machine.uncompiled():
-            return self._backward(*parts)
+            return self._backward
+
+        def backward(*parts: Any) -> Tensor:
+            with self._machine.uncompiled():
+                return self._backward(*parts)
+
+        return backward
 
     def _packed_backward(
         self,
