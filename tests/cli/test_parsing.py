@@ -25,8 +25,8 @@ def options(path: tuple[str, ...]) -> list[Any]:
 
 
 def given(option: Any, name: str) -> list[str]:
-    """Write an option with a value, if it has any."""
-    return [name] if option.is_flag else [name, "1"]
+    """Write an option with its values, if it has any."""
+    return [name] if option.is_flag else [name, *["1"] * option.nargs]
 
 
 @pytest.mark.parametrize("path", ALL, ids=lambda path: " ".join(path) or "transduce")

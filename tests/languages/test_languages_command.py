@@ -90,6 +90,8 @@ def test_python_translates_into_the_language_it_is_given(learnt: Path) -> None:
     for language in ("bb", "cc"):
         wanted = " ".join(in_language(language, word) for word in words)
         assert model.translate([" ".join(words)], to=language)[0].text == wanted
+        known = model.translate(["red cat"], to=language, memory={"red cat": "known"})
+        assert known[0].text == "known"
         bound = transduce.load(learnt, to=language)
         assert bound.translate([" ".join(words)])[0].text == wanted
     with pytest.raises(InputError, match=r"translates into bb, cc, aa: choose one with --to bb"):

@@ -82,6 +82,30 @@ def test_text_in_the_target_language_stays_as_it_is(client: TestClient) -> None:
     assert "error" in translated(client, q=GERMAN, source="xx", target="xx")
 
 
+def test_text_in_a_language_that_none_translates_into_stays(detector: LanguageDetector) -> None:
+    models = {PAIRS[1]: as_translator(Marking(PAIRS[1]))}  # en-de
+    with TestClient(make_app(models, version="1", detector=detector)) as client:
+        for source in ("en", "auto"):
+            found = translated(client, q=ENGLISH, source=source, target="en")
+            assert found["translatedText"] == ENGLISH
+        unknown = client.post("/translate", json={"q": GERMAN, "source": "auto", "target": "en"})
+        assert unknown.status_code == 400
+
+
+@pytest.mark.parametrize(("source", "target"), [("de", "de"), ("auto", "en"), ("de", "en")])
+def test_text_that_stays_is_checked_as_any_other(
+    client: TestClient, source: str, target: str
+) -> None:
+    """Its beginning alone is looked at to detect the language."""
+    languages = {"source": source, "target": target}
+    long = client.post("/translate", json={"q": ENGLISH * 300} | languages)
+    assert long.status_code == 413
+    half = json.dumps({"q": f"{ENGLISH * 60} \ud800"} | languages)
+    sent = client.post("/translate", content=half, headers={"Content-Type": "application/json"})
+    assert sent.status_code == 400
+    assert "surrogate" in sent.json()["error"]
+
+
 def test_a_file_in_the_target_language_stays_as_it_is(client: TestClient) -> None:
     for source, text in (("auto", ENGLISH), ("en", GERMAN)):
         sent = client.post(

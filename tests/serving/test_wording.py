@@ -2,6 +2,8 @@
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
 
 import pytest
 from fastapi.testclient import TestClient
@@ -64,6 +66,20 @@ def test_a_request_may_name_a_memory(server: TestClient) -> None:
     unknown = server.post("/v1/translate", json=body | {"memory": "new"})
     assert unknown.status_code == 400
     assert unknown.json() == {"error": "unknown translation memory; this server has: old"}
+
+
+def test_the_form_of_a_file_may_name_both(server: TestClient) -> None:
+    def sent(**fields: str) -> Any:
+        data = {"source": "en", "target": "de"} | fields
+        files = {"file": ("a.txt", "The cat sleeps.\nA dog.\n")}
+        return server.post("/translate_file", data=data, files=files).json()
+
+    url = urlsplit(sent(glossary="pets", memory="old")["translatedFileUrl"])
+    first, second = server.get(url.path).text.splitlines()
+    assert first == "Die Katze schläft."
+    assert count_phrases(second, ["Hund"]) == 1
+    assert sent(glossary="pots") == {"error": "unknown glossary; this server has: pets"}
+    assert sent(memory="new")["error"].startswith("unknown translation memory")
 
 
 def test_the_response_is_what_the_translator_gives(server: TestClient, roomy: Translator) -> None:

@@ -81,9 +81,9 @@ class LikelyModel:
         return chances.log()
 
 
-def learnt_tokenizer(seed: int = 1) -> Tokenizer:
+def learnt_tokenizer(seed: int = 1, *, vocab_size: int = VOCAB_SIZE) -> Tokenizer:
     texts = (text for pair in generate(500, seed=seed) for text in pair)
-    return Tokenizer.learn(texts, vocab_size=VOCAB_SIZE)
+    return Tokenizer.learn(texts, vocab_size=vocab_size)
 
 
 def random_model(*, seed: int, max_positions: int = 24) -> LoadedModel:

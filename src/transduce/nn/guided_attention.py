@@ -17,7 +17,8 @@ from transduce.nn.mixers.key_ranges import KeyRanges
 BLOCK = 128
 """Queries of a packed row that are compared with one window of keys."""
 WINDOW = 512
-"""Keys in a window. A sentence that ends beyond it, because it is very long, is not guided."""
+"""Keys in a window. A sentence that ends beyond it, because it or those before it in the block are
+long, is not guided; padded batches have no windows."""
 
 
 @dataclass

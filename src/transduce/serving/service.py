@@ -153,19 +153,19 @@ class Service:
 
         That is so if both languages are the same, or if it is detected with some confidence.
         """
-        sources = {pair.source for pair in self.routes if pair.target == target}
-        if source == target and sources:
-            _check_limit(sum(map(len, texts)), self.limits.max_characters, "characters")
+        is_known = any(target in (pair.source, pair.target) for pair in self.routes)
+        if source == target and is_known:
             return [(None, LanguageGuess(target, 0.0))] * len(texts)
-        if source != "auto" or self.detector is None or not sources:
+        if source != "auto" or self.detector is None or not is_known:
             route = self.route(source, target)
             return [(route, LanguageGuess(route.pair.source, 0.0))] * len(texts)
+        sources = {pair.source for pair in self.routes if pair.target == target}
         found: list[tuple[Route | None, LanguageGuess]] = []
         for first, *others in await self.detect(texts, sorted({*sources, target})):
             if first.code == target and first.confidence >= SURE_ENOUGH:
                 found.append((None, first))
             else:
-                best = next(one for one in (first, *others) if one.code in sources)
+                best = next((one for one in (first, *others) if one.code in sources), first)
                 found.append((self.route(best.code, target), best))
         return found
 
@@ -174,14 +174,18 @@ class Service:
         detector = self.detector
         if detector is None:
             return [[LanguageGuess(code, 0.0) for code in among] for _ in texts]
-        _check_limit(sum(map(len, texts)), self.limits.max_characters, "characters")
-        for text in texts:
-            _check_text(text)
+        self.check_texts(texts)
         return await self.texts.run(
             lambda: [detector.detect(text, among) for text in texts],
             characters=sum(map(len, texts)),
             lines=len(texts),
         )
+
+    def check_texts(self, texts: Sequence[str]) -> None:
+        """Refuse texts that are too long together, or not valid."""
+        _check_limit(sum(map(len, texts)), self.limits.max_characters, "characters")
+        for text in texts:
+            _check_text(text)
 
     async def translate(
         self,
@@ -192,7 +196,7 @@ class Service:
         format: TextFormat = "text",  # noqa: A002 - LibreTranslate calls it so
     ) -> list[TranslatedDocument]:
         """Translate texts line by line, all of them before the deadline or none."""
-        _check_route(route, options)
+        check_route(route, options)
         if route.via is not None and format != "text":
             return await self._translate_markup_twice(route, texts, options, format)
         _check_limit(sum(map(len, texts)), self.limits.max_characters, "characters")
@@ -215,7 +219,7 @@ class Service:
 
         Each part of it has the deadline.
         """
-        _check_route(route, options)
+        check_route(route, options)
         self._check_attention([text], options)
         _check_lines([text], self.limits.max_document_lines)
         async for part in self._stream_lines(route, _checked(text).lines, options):
@@ -398,7 +402,7 @@ def _check_lines(texts: Sequence[str], most: int) -> None:
     _check_limit(sum(text.count("\n") + 1 for text in texts), most, "lines")
 
 
-def _check_route(route: Route, options: Options) -> None:
+def check_route(route: Route, options: Options) -> None:
     """Refuse what two models in a row cannot do: the second does not see the source."""
     needs_source = options.attention or options.memory or options.wording != NO_WORDING
     if route.via is not None and needs_source:

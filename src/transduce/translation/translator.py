@@ -53,7 +53,7 @@ from transduce.translation.markup.tags import (
     put_tags_back,
 )
 from transduce.translation.memory.read import MemoryInput, MemoryUse, as_memory
-from transduce.translation.memory.use import translate_with_memory
+from transduce.translation.memory.use import Beginnings, translate_with_memory
 from transduce.translation.options import Alternative, Options, Translation
 from transduce.translation.torch_engine import TorchEngine
 from transduce.translation.wording.read import GlossaryInput, as_glossary
@@ -174,7 +174,12 @@ class Translator:
         if to is not None:
             bound = self.into(to)
             return bound.translate(
-                texts, options, prefixes=prefixes, glossary=glossary, format=format
+                texts,
+                options,
+                prefixes=prefixes,
+                glossary=glossary,
+                memory=memory,
+                format=format,
             )
         if format == "text":
             found = self.stream(texts, options, prefixes=prefixes, glossary=glossary, memory=memory)
@@ -274,9 +279,8 @@ class Translator:
     def _with_memory(self, lines: list[InputLine], options: Options) -> list[Translation]:
         if options.memory is None:
             return self._translate(lines, options)
-        return translate_with_memory(
-            lines, options, self._translate, engine=self._engine, tokenizer=self._tokenizer
-        )
+        parts = (self._engine, self._tokenizer, self._tags, self._max_positions)
+        return translate_with_memory(lines, options, self._translate, beginnings=Beginnings(*parts))
 
     def _translate(self, lines: list[InputLine], options: Options) -> list[Translation]:
         encoded = self._encoded(lines, by_sentence=self._by_sentence and not options.whole_lines)

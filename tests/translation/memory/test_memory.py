@@ -15,11 +15,13 @@ from tests.command import Command
 from tests.translation.likely import random_model, saved
 from transduce import InputError, Options, Translation, translation_memory, wording
 from transduce.text.tokenizer import Tokenizer
+from transduce.translation.languages import NO_TAGS, TagIds
 from transduce.translation.lines import InputLine
 from transduce.translation.load import load
+from transduce.translation.memory import units
 from transduce.translation.memory.similarity import edit_distance, tokens_of
 from transduce.translation.memory.units import BELOW_EXACT, TranslationMemory, normalised
-from transduce.translation.memory.use import translate_with_memory
+from transduce.translation.memory.use import Beginnings, translate_with_memory
 from transduce.translation.translator import Translator
 
 MEMORY = {
@@ -69,6 +71,16 @@ def test_the_most_similar_is_found(sources: list[str], text: str, percent: int) 
         assert found.score == pytest.approx(min(best, BELOW_EXACT))
         assert similarity(text, found.source) == pytest.approx(best)
         assert found.target == found.source.upper()
+
+
+def test_what_is_not_looked_at_is_not_counted_as_lacking(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The best unit has frequent words, but is not among the first units that have them."""
+    monkeypatch.setattr(units, "MAX_FOUND", 4)
+    others = ["c d e f q"] * 6 + ["f f f f f"]
+    memory = TranslationMemory([(one, one) for one in ("y b c d e x", *others, "a z c d e f")])
+    found = memory.similar("a b c d e f", threshold=0.5)
+    assert found is not None
+    assert found.source == "a z c d e f"
 
 
 def similarity(one: str, other: str) -> float:
@@ -122,26 +134,33 @@ def test_what_does_not_obey_is_translated(translator: Translator) -> None:
     assert found.match.score == 1
 
 
+@pytest.mark.parametrize("pair", [("a \ud800", "b"), ("a", "\udfff")])
+def test_text_that_is_no_unicode_is_refused(pair: tuple[str, str]) -> None:
+    with pytest.raises(InputError, match="the memory: unit 2 has half of a surrogate pair"):
+        TranslationMemory([("x", "y"), pair])
+
+
 class DiagonalEngine:
     """Every token of a translation attends to the token of the source at its own place."""
 
+    def __init__(self, tags: TagIds) -> None:
+        self.tags = tags
+
     def cross_attention(self, pairs: Sequence[tuple[list[int], list[int]]]) -> list[Any]:
-        return [np.eye(len(tgt), len(src) + 1)[None] for src, tgt in pairs]
+        found = []
+        for src, tgt in pairs:
+            assert src[: len(self.tags.source)] == list(self.tags.source)
+            assert tgt[: len(self.tags.target)] == list(self.tags.target)
+            shift = len(self.tags.source) - len(self.tags.target)
+            found.append(np.eye(len(tgt), len(src) + 1, shift)[None])
+        return found
 
 
-@pytest.mark.parametrize(
-    ("source", "given", "prefix"),
-    [
-        ("The small dog sees the old house at the river.", "", "Der kleine Hund"),
-        ("The small dog sees the old house at the river.", "Ein", "Ein"),
-        ("A small dog sees the old house at the lake.", "", ""),
-        ("The tall cow met an old house at the lake.", "", ""),
-    ],
-)
-def test_a_prefix_is_what_belongs_to_the_unchanged_beginning(
-    folder: Path, source: str, given: str, prefix: str
-) -> None:
-    tokenizer = Tokenizer.load(folder / "tokenizer.json")
+RIVER = "The small dog sees the old house at the river."
+
+
+def prefix_by(beginnings: Beginnings, source: str, given: str = "") -> str:
+    """Return the prefix with which a line is translated."""
     seen: list[InputLine] = []
 
     def translate(lines: list[InputLine], options: Options) -> list[Translation]:
@@ -150,18 +169,42 @@ def test_a_prefix_is_what_belongs_to_the_unchanged_beginning(
         return [Translation(str(line.source), "", 0.0, ()) for line in lines]
 
     options = Options(memory=translation_memory(MEMORY, as_prefix=True, threshold=0.5))
-    engine: Any = DiagonalEngine()
-    translate_with_memory(
-        [InputLine(0, source, given)], options, translate, engine=engine, tokenizer=tokenizer
-    )
+    translate_with_memory([InputLine(0, source, given)], options, translate, beginnings=beginnings)
     [line] = seen
+    return line.prefix
+
+
+@pytest.mark.parametrize("tags", [NO_TAGS, TagIds(source=(9,)), TagIds(target=(9,))])
+@pytest.mark.parametrize(
+    ("source", "given", "prefix"),
+    [
+        (RIVER, "", "Der kleine Hund"),
+        (RIVER, "Ein", "Ein"),
+        ("A small dog sees the old house at the lake.", "", ""),
+        ("The tall cow met an old house at the lake.", "", ""),
+    ],
+)
+def test_a_prefix_is_what_belongs_to_the_unchanged_beginning(
+    folder: Path, source: str, given: str, prefix: str, tags: TagIds
+) -> None:
+    tokenizer = Tokenizer.load(folder / "tokenizer.json")
+    engine: Any = DiagonalEngine(tags)
+    found = prefix_by(Beginnings(engine, tokenizer, tags), source, given)
     target = MEMORY["The small dog sees the old house at the lake."]
     if given or not prefix:
-        assert line.prefix == given
+        assert found == given
     else:
-        assert line.prefix.startswith(f"{prefix} ")
-        assert target.startswith(line.prefix)
-        assert "See" not in line.prefix
+        assert found.startswith(f"{prefix} ")
+        assert target.startswith(found)
+        assert "See" not in found
+
+
+def test_a_unit_that_is_too_long_for_the_model_gives_no_prefix(translator: Translator) -> None:
+    long = {"The dog eats bread.": "Der Hund frisst Brot. " * 1000}
+    options = Options(memory=translation_memory(long, as_prefix=True, threshold=0.5))
+    (found,) = translator.translate(["The dog eats bread!"], options)
+    assert found.match is not None
+    assert found.text == translator.translate(["The dog eats bread!"])[0].text
 
 
 def test_a_threshold_out_of_range_is_refused() -> None:

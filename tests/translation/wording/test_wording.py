@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 
 from tests.text.phrases.oracle import count_phrases
 from tests.translation.likely import (
+    VOCAB_SIZE,
     LikelyModel,
     learnt_tokenizer,
     random_model,
@@ -61,6 +62,17 @@ def test_a_translation_that_obeys_by_itself_is_the_result(
     assert found.text == expected
     if n_best == 1:
         assert len(model.batches) == searches
+
+
+def test_an_empty_translation_after_a_tag_limits_no_search() -> None:
+    tokenizer = learnt_tokenizer(vocab_size=VOCAB_SIZE - 1).with_tags(["de"])
+    long = "Der Köter frisst Brot, und das alte Haus am See sieht er nicht."
+    tag, answers = tokenizer.target.tags["de"], tokenizer.encode_targets(["Der Hund.", long])
+    likely = [([tag], 0.4), *(([tag, *ids], 0.3) for ids in answers)]
+    options = Options(4, alpha=0, second_try=False, wording=wording({"dog": "Köter"}))
+    translator = Translator(LikelyModel(lambda _: likely), tokenizer, tag_on="target")
+    (found,) = translator.translate(["a dog eats"], options, to="de")
+    assert found.text == long
 
 
 @given(

@@ -16,7 +16,7 @@ from transduce.serving.http.json_bodies import parse_json
 from transduce.serving.keys import Keys
 from transduce.serving.languages import name_of
 from transduce.serving.refusal import Refused
-from transduce.serving.routes.requested_wording import RequestedWording
+from transduce.serving.routes.requested_wording import RequestedWording, by_name
 from transduce.serving.service import Service, TranslatedDocument, finite
 from transduce.text.detection import detectable
 from transduce.translation.alignment.word_links import align
@@ -87,12 +87,10 @@ class _TranslationRequest(RequestedWording):
         )
 
     def _memory(self, memories: Mapping[str, TranslationMemory]) -> MemoryUse | None:
-        if self.memory is None:
+        known = by_name(memories, self.memory, "translation memory")
+        if known is None:
             return None
-        if self.memory not in memories:
-            known = ", ".join(memories) or "none"
-            raise Refused(400, f"unknown translation memory; this server has: {known}")
-        return MemoryUse(memories[self.memory], self.memory_threshold, self.memory_prefix)
+        return MemoryUse(known, self.memory_threshold, self.memory_prefix)
 
 
 class TranslateRequest(_TranslationRequest):

@@ -17,7 +17,8 @@ from transduce.serving.keys import Keys
 from transduce.serving.languages import Route
 from transduce.serving.refusal import Refused
 from transduce.serving.routes.api import bearer_of, check_content_type, check_key, refusals
-from transduce.serving.service import Service
+from transduce.serving.routes.requested_wording import by_name
+from transduce.serving.service import Service, check_route
 from transduce.text.detection import detectable
 from transduce.text.markup.marked import Line, text_of
 from transduce.translation.documents.inline_codes import (
@@ -26,11 +27,14 @@ from transduce.translation.documents.inline_codes import (
     place_translations,
 )
 from transduce.translation.documents.registry import ParsedFile, file_format, parse_file
+from transduce.translation.memory.read import MemoryUse
 from transduce.translation.options import Options
+from transduce.translation.wording.read import wording
 
 MAX_FIELDS = 16
 _UNSAFE = re.compile(r"[^\w. ()\[\]-]|^\.+")
 _LONGEST_NAME = 100
+_NAMED = "The name of one of this server; GET /v1/models lists them."
 _FORM = {
     "requestBody": {
         "required": True,
@@ -44,6 +48,8 @@ _FORM = {
                         "source": {"type": "string", "example": "en"},
                         "target": {"type": "string", "example": "de"},
                         "api_key": {"type": "string"},
+                        "glossary": {"type": "string", "description": _NAMED},
+                        "memory": {"type": "string", "description": _NAMED},
                     },
                 }
             }
@@ -69,6 +75,8 @@ class _Upload:
     source: str
     target: str
     api_key: str
+    glossary: str
+    memory: str
 
 
 def make_files(service: Service, keys: Keys) -> APIRouter:
@@ -115,10 +123,10 @@ async def _read(request: Request) -> _Upload:
             file = form.get("file")
             if not isinstance(file, UploadFile) or not file.filename:
                 raise Refused(400, "send the file as the field file of the form, with its name")
-            fields = {name: form.get(name) for name in ("source", "target", "api_key")}
+            names = ("source", "target", "api_key", "glossary", "memory")
             texts: dict[str, Any] = {
-                name: value[:1_000] if isinstance(value, str) else ""
-                for name, value in fields.items()
+                name: value[:1_000] if isinstance(value := form.get(name), str) else ""
+                for name in names
             }
             for name in ("source", "target"):
                 if not texts[name]:
@@ -151,14 +159,26 @@ async def _translated(service: Service, sent: _Upload) -> bytes:
         [(route, _)] = await service.routes_if_needed(sent.source, sent.target, [start])
         if route is None:
             return sent.content
-        default = service.default_options(route)
         keeps = kind.has_placeholders and route.via is None
-        wording = replace(default.wording, keeps_placeholders=keeps)
-        options = replace(default, wording=wording)
+        options = _options(service, sent, route, keeps_placeholders=keeps)
         found = await _translated_lines(service, route, lines, options)
         return await service.file_work(partial(_written, parsed, found))
     except InputError as fault:
         raise Refused(400, str(fault)) from fault
+
+
+def _options(service: Service, sent: _Upload, route: Route, *, keeps_placeholders: bool) -> Options:
+    """Return how the last model of a route translates, with the glossary and memory of a form."""
+    default = service.default_options(route)
+    glossary = by_name(service.glossaries, sent.glossary or None, "glossary")
+    memory = by_name(service.memories, sent.memory or None, "translation memory")
+    options = replace(
+        default,
+        wording=wording(glossary, keep_placeholders=keeps_placeholders),
+        memory=None if memory is None else MemoryUse(memory, threshold=1),
+    )
+    check_route(route, options)
+    return options
 
 
 async def _translated_lines(

@@ -156,6 +156,7 @@ def make_libretranslate(service: Service, keys: Keys) -> APIRouter:
 async def _translate(service: Service, body: LibreTranslateRequest) -> LibreTranslateResponse:
     is_one = isinstance(body.q, str)
     texts = [body.q] if isinstance(body.q, str) else body.q
+    service.check_texts(texts)  # all of them: some may have no route, or several models
     starts = [detectable(text, body.format) for text in texts]
     routes = await service.routes_if_needed(body.source, body.target, starts)
     found = await _by_route(service, [route for route, _ in routes], texts, body)

@@ -1,7 +1,7 @@
 """What a request asks of the words of its translations, and the glossaries that a server knows."""
 
 from collections.abc import Mapping, Sequence
-from typing import Annotated
+from typing import Annotated, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field
 
@@ -15,6 +15,7 @@ MAX_TERMS, MAX_TERM, MAX_TERMS_CHARACTERS = 200, 100, 4_000
 """Terms of a request; characters of one, and of all of them: they cost time on the model thread."""
 MAX_FORBIDDEN = 50
 
+Named = TypeVar("Named")
 TermText = Annotated[str, Field(min_length=1, max_length=MAX_TERM)]
 
 
@@ -47,18 +48,24 @@ class RequestedWording(BaseModel):
         """Return the wording that is asked for; refuse a glossary that the server does not know."""
         if not (self.glossary or self.terms or self.forbid or self.keep_placeholders):
             return NO_WORDING
-        if self.glossary is not None and self.glossary not in glossaries:
-            known = ", ".join(glossaries) or "none"
-            raise Refused(400, f"unknown glossary; this server has: {known}")
+        named = by_name(glossaries, self.glossary, "glossary")
         _check_size(self.terms)
         try:
             own = as_glossary(self.terms)
-            named = glossaries[self.glossary].terms if self.glossary else ()
-            both = Glossary((*own.terms, *named)) if own.terms else None
-            chosen = both or (glossaries[self.glossary] if self.glossary else None)
+            both = Glossary((*own.terms, *(named.terms if named else ()))) if own.terms else None
+            chosen = both or named
             return wording(chosen, forbid=self.forbid, keep_placeholders=self.keep_placeholders)
         except InputError as fault:
             raise Refused(400, str(fault)) from fault
+
+
+def by_name(known: Mapping[str, Named], name: str | None, what: str) -> Named | None:
+    """Return what a request names, None if it names nothing; refuse what is not known."""
+    if name is None:
+        return None
+    if name not in known:
+        raise Refused(400, f"unknown {what}; this server has: {', '.join(known) or 'none'}")
+    return known[name]
 
 
 def _check_size(terms: Mapping[str, str | Sequence[str]]) -> None:

@@ -3,6 +3,8 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -77,8 +79,8 @@ class TrainStep:
                     # Dropout depends only on step and part: checkpoints need no random state.
                     part = index * processes.world + processes.rank
                     torch.manual_seed(_seed(self._config.run.seed, number, part))
-                    compute, tensors = self._prepared(piece)
-                    self._loss += compute(*tensors)
+                    backward = self._prepared(piece)
+                    self._loss += backward()
                 is_done = True
             except RuntimeError as fault:
                 self._shrink_pieces(batches, fault)
@@ -88,15 +90,55 @@ class TrainStep:
         self.optimiser.set_rate(rate)
         return StepResult(*self._update().unbind())
 
-    def _backward(self, src: Tensor, tgt_in: Tensor, tgt_out: Tensor, *more: Tensor) -> Tensor:
-        """Add the gradients of a batch; return its part of the mean loss.
+    def _prepared(self, batch: Batch) -> Callable[[], Tensor]:
+        """Return what adds the gradients of a batch: for packed rows a recording."""
+        if self._stream is None or batch.layout is None:
+            placed = batch.to(self._machine.device)
+            parts = (placed.src, placed.tgt_in, placed.tgt_out, placed.layout, placed.links)
+            return partial(self._uncompiled_backward(), *parts)
+        shape = torch.Size([batch.src.size(1), batch.tgt_out.size(1)])
+        if shape not in self._recorded:
+            self._recorded[shape] = GraphedFunction(self._packed_backward, self._stream)
+        tensors = [batch.src, batch.tgt_in, batch.tgt_out, batch.layout.src, batch.layout.tgt]
+        if batch.links is not None:
+            tensors.append(batch.links)
+        return partial(self._recorded[shape], *tensors)
 
-        `more` has the two tensors of a packed row's layout, and the links, where there are such.
-        """
-        layout = PackedLayout(*more[:2]) if len(more) >= 2 else None
-        links = more[-1:] if len(more) % 2 else ()
+    def _uncompiled_backward(self) -> Callable[..., Tensor]:
+        """Return `_backward` uncompiled: padded batches have ever new shapes to compile for."""
+        if self._stream is None:
+            return self._backward
+
+        def backward(*parts: Any) -> Tensor:
+            with self._machine.uncompiled():
+                return self._backward(*parts)
+
+        return backward
+
+    def _packed_backward(
+        self,
+        src: Tensor,
+        tgt_in: Tensor,
+        tgt_out: Tensor,
+        src_bounds: Tensor,
+        tgt_bounds: Tensor,
+        links: Tensor | None = None,
+    ) -> Tensor:
+        """Do as `_backward` for a packed row, from tensors alone, as a recording needs it."""
+        return self._backward(src, tgt_in, tgt_out, PackedLayout(src_bounds, tgt_bounds), links)
+
+    def _backward(
+        self,
+        src: Tensor,
+        tgt_in: Tensor,
+        tgt_out: Tensor,
+        layout: PackedLayout | None,
+        links: Tensor | None,
+    ) -> Tensor:
+        """Add the gradients of a batch; return its part of the mean loss."""
         with self._machine.autocasting():
-            found = self.model.training_states(src, tgt_in, layout, *links)
+            guide = () if links is None else (links,)  # installed kinds need not know of links
+            found = self.model.training_states(src, tgt_in, layout, *guide)
             loss, _ = smoothed_loss(
                 found.states, self.model.projection, tgt_out, eps_ls=self._config.training.eps_ls
             )
@@ -105,32 +147,6 @@ class TrainStep:
         mean = loss / self._tokens
         self._gradients.add(mean)
         return mean.detach()
-
-    def _prepared(self, batch: Batch) -> tuple[Callable[..., Tensor], list[Tensor]]:
-        """Return what adds the gradients of a batch, recorded for packed rows, and its tensors."""
-        tensors = [batch.src, batch.tgt_in, batch.tgt_out]
-        if batch.layout is not None:
-            tensors += [batch.layout.src, batch.layout.tgt]
-        if batch.links is not None:
-            tensors.append(batch.links)
-        if self._stream is None or batch.layout is None:
-            device = self._machine.device
-            return self._uncompiled_backward(), [t.to(device, non_blocking=True) for t in tensors]
-        shape = torch.Size([batch.src.size(1), batch.tgt_out.size(1)])
-        if shape not in self._recorded:
-            self._recorded[shape] = GraphedFunction(self._backward, self._stream)
-        return self._recorded[shape], tensors
-
-    def _uncompiled_backward(self) -> Callable[..., Tensor]:
-        """Return `_backward` uncompiled: padded batches have ever new shapes to compile for."""
-        if self._stream is None:
-            return self._backward
-
-        def backward(*tensors: Tensor) -> Tensor:
-            with self._machine.uncompiled():
-                return self._backward(*tensors)
-
-        return backward
 
     def dev_loss(self, batches: list[Batch], processes: Processes) -> float:
         """Return the dev loss; if memory runs out, free the recordings and compute it again."""

@@ -34,18 +34,25 @@ def _divided(part: str) -> list[str]:
 
 
 def edit_distance(one: Sequence[str], other: Sequence[str], *, most: int) -> int | None:
-    """Return the fewest tokens to insert, delete or replace; None if they are more than `most`."""
+    """Return the fewest tokens to insert, delete or replace; None if they are more than `most`.
+
+    A column of the table of distances is two integers, whose bits say where it rises and where it
+    falls (Myers, 1999): so a token of `other` takes a few operations, however long `one` is.
+    """
     if abs(len(one) - len(other)) > most:
         return None
-    above = list(range(len(other) + 1))
-    for number, token in enumerate(one, start=1):
-        first, last = max(1, number - most), min(len(other), number + most)
-        row = [most + 1] * (len(other) + 1)  # what is further off the diagonal costs too much
-        row[0] = number
-        for place in range(first, last + 1):
-            is_other = token != other[place - 1]
-            row[place] = min(above[place - 1] + is_other, above[place] + 1, row[place - 1] + 1)
-        if min(row[first - 1 : last + 1]) > most:
-            return None
-        above = row
-    return above[-1] if above[-1] <= most else None
+    if not one:
+        return len(other)
+    places: dict[str, int] = {}
+    for place, token in enumerate(one):
+        places[token] = places.get(token, 0) | 1 << place
+    every = (1 << len(one)) - 1
+    rises, falls, distance = every, 0, len(one)
+    for token in other:
+        same = places.get(token, 0)
+        is_diagonal = (((same & rises) + rises) ^ rises) | same | falls
+        more, fewer = falls | ~(is_diagonal | rises), rises & is_diagonal
+        distance += (more >> len(one) - 1 & 1) - (fewer >> len(one) - 1 & 1)
+        more, fewer = more << 1 | 1, fewer << 1
+        rises, falls = (fewer | ~(is_diagonal | more)) & every, more & is_diagonal & every
+    return distance if distance <= most else None

@@ -58,7 +58,7 @@ class TranslationMemory:
             if not source or not target:
                 continue
             for text in (source, target):
-                texts += text.encode()
+                texts += _encoded(text, name, len(digests) + 1)
                 ends.append(len(texts))
             digests.append(_digest(source))
             tokens = tokens_of(source)
@@ -119,7 +119,8 @@ class TranslationMemory:
     def _candidates(self, tokens: list[str], threshold: float) -> list[tuple[int, int]]:
         """Return units that may be similar enough, those that share the most words first.
 
-        With each comes how many of the rare tokens it lacks.
+        With each comes how many of the rare tokens it lacks at least: of a token that is in more
+        units than are looked at, nothing is known.
         """
         hashes = np.array([_hash(token) for token in tokens], np.uint32)
         first, end = (np.searchsorted(self._words, hashes, side=side) for side in ("left", "right"))
@@ -129,15 +130,16 @@ class TranslationMemory:
             (int(first[place]), int(end[place])) for place in by_rarity[: len(tokens) - needed + 1]
         )
         found: list[Any] = []
-        room = MAX_FOUND
+        room, known = MAX_FOUND, 0
         for start, stop in chosen:
+            known += stop - start <= room
             found.append(self._units[start : min(stop, start + room)])
             room -= len(found[-1])
         # A unit that has a token twice counts once.
         units, shared = np.unique(
             np.concatenate([np.unique(one) for one in found]), return_counts=True
         )
-        lacking = len(found) - shared
+        lacking = np.maximum(known - shared, 0)
         lengths = self._lengths[units].astype(np.int64)
         shorter, longer = np.minimum(lengths, len(tokens)), np.maximum(lengths, len(tokens))
         fits = shorter >= threshold * longer - 1e-9
@@ -148,6 +150,13 @@ class TranslationMemory:
     def _unit(self, number: int) -> tuple[str, str]:
         begin, middle, end = (int(place) for place in self._ends[2 * number : 2 * number + 3])
         return self._texts[begin:middle].decode(), self._texts[middle:end].decode()
+
+
+def _encoded(text: str, name: str, number: int) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError as half:
+        raise InputError(f"{name}: unit {number:,} has half of a surrogate pair") from half
 
 
 def _digest(text: str) -> int:

@@ -1,13 +1,14 @@
 """Lines translated with the help of a translation memory."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 from transduce.text.markup.aligned import Weights
 from transduce.text.markup.marked import text_of
 from transduce.text.tokenizer import Tokenizer
 from transduce.translation.alignment.text_weights import most_peaked
 from transduce.translation.engine import Engine
+from transduce.translation.languages import NO_TAGS, TagIds
 from transduce.translation.lines import InputLine
 from transduce.translation.memory.units import MemoryMatch
 from transduce.translation.options import Alternative, Options, Translation
@@ -15,6 +16,8 @@ from transduce.translation.wording.rules import Wording, are_obeyed
 
 FEWEST_UNCHANGED = 3
 """The tokens at the beginning of a source that must be unchanged for a prefix."""
+LONGEST_ALIGNED = 1_000
+"""Tokens of a source or its translation; attention between longer ones takes too much memory."""
 
 Translate = Callable[[list[InputLine], Options], list[Translation]]
 
@@ -24,8 +27,7 @@ def translate_with_memory(
     options: Options,
     translate: Translate,
     *,
-    engine: Engine,
-    tokenizer: Tokenizer,
+    beginnings: "Beginnings",
 ) -> list[Translation]:
     """Take translations from the memory where the source is the same; translate the others.
 
@@ -43,8 +45,7 @@ def translate_with_memory(
     rest = [place for place, one in enumerate(taken) if one is None]
     left = [lines[place] for place in rest]
     if options.memory.as_prefix:
-        offered = [matches[place] for place in rest]
-        left = _with_prefixes(left, offered, engine=engine, tokenizer=tokenizer)
+        left = beginnings.as_prefixes(left, [matches[place] for place in rest])
     done = dict(zip(rest, translate(left, options), strict=True))
     return [one or replace(done[place], match=matches[place]) for place, one in enumerate(taken)]
 
@@ -67,34 +68,56 @@ def _obeys(wording: Wording, source: str, target: str) -> bool:
     return are_obeyed(wording.rules_for(" ".join(source.split()))[0], target)
 
 
-def _with_prefixes(
-    lines: list[InputLine],
-    matches: Sequence[MemoryMatch | None],
-    *,
-    engine: Engine,
-    tokenizer: Tokenizer,
-) -> list[InputLine]:
-    """Let lines without a prefix begin as the memory's translation of the same beginning does."""
-    chosen = [
-        (place, match)
-        for place, (line, match) in enumerate(zip(lines, matches, strict=True))
-        if match is not None and not line.prefix and isinstance(line.source, str)
-    ]
-    texts = [" ".join(text_of(lines[place].source).split()) for place, _ in chosen]
-    new = tokenizer.encode_batch(texts)
-    old = tokenizer.encode_batch([match.source for _, match in chosen])
-    targets = tokenizer.encode_targets([match.target for _, match in chosen])
-    weights = engine.cross_attention(list(zip(old, targets, strict=True))) if chosen else None
-    if weights is None:
-        return lines
-    lines = list(lines)
-    for (place, match), ours, theirs, ids, own in zip(
-        chosen, new, old, targets, weights, strict=True
-    ):
-        count = _aligned(own, _unchanged(ours, theirs))
-        [text] = tokenizer.decode_batch([ids[:count]])
-        lines[place] = replace(lines[place], prefix=_whole_words(text, match.target))
-    return lines
+@dataclass(frozen=True)
+class Beginnings:
+    """Finds what translations of a memory have in common with new ones, by a model's attention."""
+
+    engine: Engine
+    tokenizer: Tokenizer
+    tags: TagIds = NO_TAGS
+    max_positions: int | None = None
+
+    def as_prefixes(
+        self, lines: list[InputLine], matches: Sequence[MemoryMatch | None]
+    ) -> list[InputLine]:
+        """Let lines without a prefix begin as the memory's translation of the same beginning does.
+
+        A unit that is too long for the model gives no prefix.
+        """
+        chosen = [
+            (place, match)
+            for place, (line, match) in enumerate(zip(lines, matches, strict=True))
+            if match is not None and not line.prefix and isinstance(line.source, str)
+        ]
+        old = self.tokenizer.encode_batch([match.source for _, match in chosen])
+        targets = self.tokenizer.encode_targets([match.target for _, match in chosen])
+        units = [
+            (place, match, ([*self.tags.source, *src], [*self.tags.target, *tgt]))
+            for (place, match), src, tgt in zip(chosen, old, targets, strict=True)
+        ]
+        units = [unit for unit in units if self._fits(*unit[2])]
+        weights = self.engine.cross_attention([pair for *_, pair in units]) if units else None
+        if weights is None:
+            return lines
+        found = dict(enumerate(lines))
+        for (place, match, pair), own in zip(units, weights, strict=True):
+            prefix = self._common(lines[place], match.target, pair, own)
+            found[place] = replace(lines[place], prefix=prefix)
+        return list(found.values())
+
+    def _fits(self, src: Sequence[int], tgt: Sequence[int]) -> bool:
+        longest = max(len(src), len(tgt)) + 1  # EOS takes one
+        return longest <= min(LONGEST_ALIGNED, self.max_positions or LONGEST_ALIGNED)
+
+    def _common(
+        self, line: InputLine, target: str, pair: tuple[list[int], list[int]], weights: Weights
+    ) -> str:
+        """Return the beginning of a target that belongs to what both sources begin with."""
+        src, tgt = pair[0][len(self.tags.source) :], pair[1][len(self.tags.target) :]
+        [ours] = self.tokenizer.encode_batch([" ".join(text_of(line.source).split())])
+        of_text = weights[:, len(self.tags.target) :, len(self.tags.source) :]
+        [text] = self.tokenizer.decode_batch([tgt[: _aligned(of_text, _unchanged(ours, src))]])
+        return _whole_words(text, target)
 
 
 def _unchanged(one: Sequence[int], other: Sequence[int]) -> int:
