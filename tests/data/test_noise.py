@@ -149,7 +149,7 @@ def test_resuming_within_an_epoch_gives_the_same_batches(
     packed: bool, made_of_bpe: Prepared
 ) -> None:
     def loader() -> Loader:
-        noise = EpochNoise(ALL, made_of_bpe.tokenizer_file)
+        noise = EpochNoise(ALL, made_of_bpe.tokenizer_file, subword_dropout=0.1)
         return Loader(made_of_bpe.train, max_tokens=256, per_step=2, packed=packed, noise=noise)
 
     whole = list(loader().steps(3))

@@ -68,9 +68,15 @@ def prepare_run(
     if settled is not None and (folder.path / TOKENIZER).exists():
         data = data.model_copy(update={"tokenizer": str(folder.path / TOKENIZER)})
     target_form = _target_form(data)
-    if target_form is not None and data.augment.rates():
+    if target_form is not None and (data.augment.rates() or data.subword_dropout):
         raise ConfigError(
-            f"data.augment: noise would change what the task {data.task} writes; leave it out"
+            f"data.augment, data.subword_dropout: noise would change what the task {data.task} "
+            "writes; leave it out"
+        )
+    if data.subword_dropout and config.model.needs_links:
+        raise ConfigError(
+            "model.guided_alignment: with data.subword_dropout no sentence has the tokens that "
+            "were aligned; leave one of them out"
         )
     check_weights(data)
     if target_form is not None and data.corpora:
