@@ -122,7 +122,7 @@ class TorchEngine(Engine):
 
         It gets room for what it must contain on top of it.
         """
-        if not free.is_finished or self.task.fault_of(free, sentence.ids) is not None:
+        if not free.is_finished or self._fault_of(free, sentence) is not None:
             return sentence
         most = round(MORE_THAN_FREE * (len(free.ids) + 1)) + SPARE_TOKENS
         return replace(sentence, most_tokens=max(most, len(sentence.prefix) + 1))

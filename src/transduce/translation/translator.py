@@ -174,7 +174,7 @@ class Translator:
         if to is not None:
             bound = self.into(to)
             return bound.translate(
-                texts, options, prefixes=prefixes, glossary=glossary, format=format
+                texts, options, prefixes=prefixes, glossary=glossary, memory=memory, format=format
             )
         if format == "text":
             found = self.stream(texts, options, prefixes=prefixes, glossary=glossary, memory=memory)
@@ -275,7 +275,12 @@ class Translator:
         if options.memory is None:
             return self._translate(lines, options)
         return translate_with_memory(
-            lines, options, self._translate, engine=self._engine, tokenizer=self._tokenizer
+            lines,
+            options,
+            self._translate,
+            engine=self._engine,
+            tokenizer=self._tokenizer,
+            tags=self._tags,
         )
 
     def _translate(self, lines: list[InputLine], options: Options) -> list[Translation]:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ from tests.command import Command
 from tests.translation.likely import random_model, saved
 from transduce import InputError, Options, Translation, translation_memory, wording
 from transduce.text.tokenizer import Tokenizer
+from transduce.translation.languages import NO_TAGS, TagIds
 from transduce.translation.lines import InputLine
 from transduce.translation.load import load
 from transduce.translation.memory.similarity import edit_distance, tokens_of
@@ -122,13 +124,23 @@ def test_what_does_not_obey_is_translated(translator: Translator) -> None:
     assert found.match.score == 1
 
 
+@dataclass
 class DiagonalEngine:
-    """Every token of a translation attends to the token of the source at its own place."""
+    """Every token of a translation attends to the token of the source at its own place.
+
+    It expects the tags of a language before each source or translation.
+    """
+
+    tags: TagIds
 
     def cross_attention(self, pairs: Sequence[tuple[list[int], list[int]]]) -> list[Any]:
-        return [np.eye(len(tgt), len(src) + 1)[None] for src, tgt in pairs]
+        rows, columns = len(self.tags.target), len(self.tags.source)
+        for src, tgt in pairs:
+            assert (*src[:columns], *tgt[:rows]) == (*self.tags.source, *self.tags.target)
+        return [np.eye(len(tgt), len(src) + 1, columns - rows)[None] for src, tgt in pairs]
 
 
+@pytest.mark.parametrize("tags", [NO_TAGS, TagIds(source=(9,)), TagIds(target=(9,))])
 @pytest.mark.parametrize(
     ("source", "given", "prefix"),
     [
@@ -139,7 +151,7 @@ class DiagonalEngine:
     ],
 )
 def test_a_prefix_is_what_belongs_to_the_unchanged_beginning(
-    folder: Path, source: str, given: str, prefix: str
+    folder: Path, source: str, given: str, prefix: str, tags: TagIds
 ) -> None:
     tokenizer = Tokenizer.load(folder / "tokenizer.json")
     seen: list[InputLine] = []
@@ -150,9 +162,14 @@ def test_a_prefix_is_what_belongs_to_the_unchanged_beginning(
         return [Translation(str(line.source), "", 0.0, ()) for line in lines]
 
     options = Options(memory=translation_memory(MEMORY, as_prefix=True, threshold=0.5))
-    engine: Any = DiagonalEngine()
+    engine: Any = DiagonalEngine(tags)
     translate_with_memory(
-        [InputLine(0, source, given)], options, translate, engine=engine, tokenizer=tokenizer
+        [InputLine(0, source, given)],
+        options,
+        translate,
+        engine=engine,
+        tokenizer=tokenizer,
+        tags=tags,
     )
     [line] = seen
     target = MEMORY["The small dog sees the old house at the lake."]

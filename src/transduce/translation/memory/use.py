@@ -8,6 +8,7 @@ from transduce.text.markup.marked import text_of
 from transduce.text.tokenizer import Tokenizer
 from transduce.translation.alignment.text_weights import most_peaked
 from transduce.translation.engine import Engine
+from transduce.translation.languages import TagIds
 from transduce.translation.lines import InputLine
 from transduce.translation.memory.units import MemoryMatch
 from transduce.translation.options import Alternative, Options, Translation
@@ -26,10 +27,12 @@ def translate_with_memory(
     *,
     engine: Engine,
     tokenizer: Tokenizer,
+    tags: TagIds,
 ) -> list[Translation]:
     """Take translations from the memory where the source is the same; translate the others.
 
     A similar source is reported with its translation, and may give a translation its beginning.
+    `tags` are those of the language to translate into, if the model has several.
     """
     assert options.memory is not None, "there is no memory"
     matches = [
@@ -44,7 +47,7 @@ def translate_with_memory(
     left = [lines[place] for place in rest]
     if options.memory.as_prefix:
         offered = [matches[place] for place in rest]
-        left = _with_prefixes(left, offered, engine=engine, tokenizer=tokenizer)
+        left = _with_prefixes(left, offered, engine=engine, tokenizer=tokenizer, tags=tags)
     done = dict(zip(rest, translate(left, options), strict=True))
     return [one or replace(done[place], match=matches[place]) for place, one in enumerate(taken)]
 
@@ -73,6 +76,7 @@ def _with_prefixes(
     *,
     engine: Engine,
     tokenizer: Tokenizer,
+    tags: TagIds,
 ) -> list[InputLine]:
     """Let lines without a prefix begin as the memory's translation of the same beginning does."""
     chosen = [
@@ -84,14 +88,16 @@ def _with_prefixes(
     new = tokenizer.encode_batch(texts)
     old = tokenizer.encode_batch([match.source for _, match in chosen])
     targets = tokenizer.encode_targets([match.target for _, match in chosen])
-    weights = engine.cross_attention(list(zip(old, targets, strict=True))) if chosen else None
+    pairs = [tags.before(src, tgt) for src, tgt in zip(old, targets, strict=True)]
+    weights = engine.cross_attention(pairs) if chosen else None
     if weights is None:
         return lines
+    rows, columns = len(tags.target), len(tags.source)
     lines = list(lines)
     for (place, match), ours, theirs, ids, own in zip(
         chosen, new, old, targets, weights, strict=True
     ):
-        count = _aligned(own, _unchanged(ours, theirs))
+        count = _aligned(own[:, rows:, columns:], _unchanged(ours, theirs))
         [text] = tokenizer.decode_batch([ids[:count]])
         lines[place] = replace(lines[place], prefix=_whole_words(text, match.target))
     return lines
