@@ -1,13 +1,17 @@
 """Settings of corpora in several languages: their texts, and how much of each is trained on."""
 
 import math
+import re
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from transduce.config.section import Section
 
-LanguageCode = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,30}$")]
+CODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,30}")
+"""What a language may be called: en, pt-BR, zh_Hans."""
+
+LanguageCode = Annotated[str, Field(pattern=f"^{CODE.pattern}$")]
 CorpusName = Annotated[str, Field(pattern=r"^[\w+-]{1,100}$")]
 
 
