@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from threading import Lock
 from typing import Self
 
 import numpy as np
@@ -50,6 +51,8 @@ class EpochNoise:
         self._rates = dict(rates)
         self._shared = tokenizer, subword_dropout
         self._here = _pair_noise(self._shared)  # which checks the vocabulary too
+        # Where a stage of a run ends, a thread may still prepare an epoch that is not needed.
+        self._one_at_a_time = Lock()
         self._pool: ProcessPoolExecutor | None = None
         self._is_closed = False
 
@@ -61,7 +64,8 @@ class EpochNoise:
         nobody should learn that.
         """
         drawn = self._drawn(clean, seed, epoch)
-        made = list(self._chunks(clean, drawn))
+        with self._one_at_a_time:
+            made = list(self._chunks(clean, drawn))
         src, tgt = (_concatenated([pair[side] for pair in made], clean) for side in (0, 1))
         fits = (src.lengths <= max_lengths[0]) & (tgt.lengths <= max_lengths[1])
         fits &= ~_has_unknown(tgt) & (src.lengths > 0) & (tgt.lengths > 0)
@@ -85,7 +89,8 @@ class EpochNoise:
         chosen = pairs[np.linspace(0, pairs.size - 1, min(pairs.size, SAMPLED_PAIRS)).astype(int)]
         drawn = self._drawn(clean, seed, epoch=0)
         drawn = drawn.part(np.isin(drawn.pairs, chosen))
-        noised = self._here.noised(*_sides(clean, drawn), drawn)
+        with self._one_at_a_time:
+            noised = self._here.noised(*_sides(clean, drawn), drawn)
         found = []
         for clean_side, side in zip((clean.src, clean.tgt), noised, strict=True):
             lengths = clean_side.lengths_of(chosen)
