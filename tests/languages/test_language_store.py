@@ -1,6 +1,7 @@
 """Texts of several languages are stored once, whatever the number of directions."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -194,13 +195,30 @@ def test_an_epoch_has_directions_in_proportion_to_their_weights(prepared: Prepar
     assert counts[2] == pytest.approx(10, abs=1)
 
 
+def test_a_stage_without_a_pair_is_refused(tmp_path: Path) -> None:
+    """Its epochs would have no steps, and the run would never end."""
+    corpora = {}
+    for name in ("train", "copied"):
+        corpora[name] = named(write_texts(tmp_path, name, 60, seed=3, languages=("aa", "bb")))
+    Path(corpora["copied"]["bb"]).write_bytes(Path(corpora["copied"]["aa"]).read_bytes())
+    settings: dict[str, object] = {
+        "corpora": corpora,
+        "dev_corpora": {"dev": named(write_texts(tmp_path, "dev", 4, seed=9))},
+        "stages": ({"until": 0.5, "mix": {}}, {"mix": {"train": 0}}),
+    }
+    found = made(tmp_path, **settings)
+    with pytest.raises(ConfigError, match=r"stage 2 of data\.stages: no pair is left"):
+        stage_weights(DataConfig.model_validate(settings), found.train)
+
+
 def test_a_mix_weighs_corpora_by_name(prepared: Prepared) -> None:
     config = DataConfig.model_validate(
         {"src": ("a/news.en", "b/law.en.gz"), "tgt": ("a/news.de", "b/law.de.gz")}
         | {"stages": ({"until": 0.5, "mix": {"news": 2}}, {"mix": {"law": 0}})}
     )
     check_weights(config)
-    assert stage_weights(config, prepared.train) == [(2.0, 1.0), (1.0, 0.0)]
+    store = replace(prepared.train, manifest={"source_ends": [10, 30]})
+    assert stage_weights(config, store) == [(2.0, 1.0), (1.0, 0.0)]
     wrong = config.model_copy(update={"stages": (), "mix": {"new": 1.0}})
     with pytest.raises(ConfigError, match=r"named 'new' \(did you mean news\?\); there are news"):
         check_weights(wrong)
