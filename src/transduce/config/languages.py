@@ -42,7 +42,7 @@ Weights = Annotated[dict[CorpusName, float], AfterValidator(_sound_weights)]
 """How often each corpus is used in an epoch; 1 where it is not named."""
 
 
-class Stage(Section):
+class MixStage(Section):
     """A part of the training with weights of its own."""
 
     until: Annotated[float, Field(gt=0, lt=1e12)] | None = Field(
@@ -53,7 +53,7 @@ class Stage(Section):
     mix: Weights = Field(description="the weight of each corpus by its name; others have 1")
 
 
-def _in_order(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
+def _in_order(stages: tuple[MixStage, ...]) -> tuple[MixStage, ...]:
     ends = [stage.until for stage in stages]
     if not ends:
         return stages
@@ -71,4 +71,4 @@ def _in_order(stages: tuple[Stage, ...]) -> tuple[Stage, ...]:
     return stages
 
 
-Stages = Annotated[tuple[Stage, ...], BeforeValidator(_stages), AfterValidator(_in_order)]
+Stages = Annotated[tuple[MixStage, ...], BeforeValidator(_stages), AfterValidator(_in_order)]
