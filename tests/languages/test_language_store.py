@@ -206,7 +206,7 @@ def test_a_stage_without_a_pair_is_refused(tmp_path: Path) -> None:
         "dev_corpora": {"dev": named(write_texts(tmp_path, "dev", 4, seed=9))},
         "stages": ({"until": 0.5, "mix": {}}, {"mix": {"train": 0}}),
     }
-    found = made(tmp_path, **settings)
+    found = made(tmp_path, 1, **settings)
     with pytest.raises(ConfigError, match=r"stage 2 of data\.stages: no pair is left"):
         stage_weights(DataConfig.model_validate(settings), found.train)
 

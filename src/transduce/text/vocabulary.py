@@ -137,15 +137,18 @@ class Vocabulary:
         """Return the merges of BPE, the first learnt first; None: it has other subwords."""
         if not (isinstance(self._backend.model, models.BPE) and self.is_byte_level):
             return None
-        return [tuple(pair) for pair in json.loads(self.to_json())["model"]["merges"]]
+        written = json.loads(self.to_json())["model"]["merges"]
+        both = (pair.split(" ") if isinstance(pair, str) else pair for pair in written)
+        return [(left, right) for left, right in both]
 
     def pieces(self, text: str) -> list[str]:
         """Return the parts of a text that no subword crosses, as letters that stand for bytes."""
         return [piece for piece, _ in self._backend.pre_tokenizer.pre_tokenize_str(text)]
 
     def ids_of(self, tokens: Iterable[str]) -> list[int]:
-        """Return the ids of entries by their names; each must be one that text encodes to."""
-        return [self._backend.token_to_id(token) for token in tokens]
+        """Return the ids of entries by their names; of other names, that of unknown text."""
+        found = map(self._backend.token_to_id, tokens)
+        return [UNK_ID if number is None else number for number in found]
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Encode texts to ids, without BOS and EOS."""
