@@ -1,7 +1,10 @@
 """Noise in the training text: exact, drawn anew each epoch, and the same whenever it is resumed."""
 
+import sys
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from unittest.mock import patch
 
@@ -140,6 +143,22 @@ def test_another_process_makes_the_same_noise(made_of_bpe: Prepared) -> None:
     assert texts(made_of_bpe, there) == texts(made_of_bpe, here)
 
 
+def test_threads_that_prepare_epochs_at_once_do_not_mix_their_words(made_of_bpe: Prepared) -> None:
+    def sides(store: Store) -> list[tuple[list[int], list[int]]]:
+        return [(store.src[n].tolist(), store.tgt[n].tolist()) for n in range(len(store))]
+
+    alone = [sides(noised(made_of_bpe, ALL, epoch=epoch)) for epoch in range(6)]
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with EpochNoise(ALL, made_of_bpe.tokenizer_file) as noise, ThreadPoolExecutor(3) as pool:
+            make = partial(noise.store, made_of_bpe.train, seed=1, max_lengths=LONG)
+            at_once = list(pool.map(lambda epoch: sides(make(epoch=epoch)), range(6)))
+    finally:
+        sys.setswitchinterval(before)
+    assert at_once == alone
+
+
 def rows_of(batch: Batch) -> list[list[int]]:
     return [row.tolist() for side in (batch.src, batch.tgt_in, batch.tgt_out) for row in side]
 
@@ -149,7 +168,7 @@ def test_resuming_within_an_epoch_gives_the_same_batches(
     packed: bool, made_of_bpe: Prepared
 ) -> None:
     def loader() -> Loader:
-        noise = EpochNoise(ALL, made_of_bpe.tokenizer_file)
+        noise = EpochNoise(ALL, made_of_bpe.tokenizer_file, subword_dropout=0.1)
         return Loader(made_of_bpe.train, max_tokens=256, per_step=2, packed=packed, noise=noise)
 
     whole = list(loader().steps(3))

@@ -1,5 +1,7 @@
 """Texts of several languages are stored once, whatever the number of directions."""
 
+import json
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,13 +13,14 @@ from transduce.config.schema import DataConfig
 from transduce.data.batch import Batch
 from transduce.data.batching import RowCapacity
 from transduce.data.corpus import Pair
-from transduce.data.languages.corpora import trained_directions
+from transduce.data.languages.corpora import named_by_files, trained_directions
 from transduce.data.languages.prepare import find_language_corpora, prepare_languages
 from transduce.data.languages.weights import check_weights, stage_weights, tempered
 from transduce.data.loader import Loader
 from transduce.data.prepare import Prepared
 from transduce.errors import ConfigError, InputError
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID
+from transduce.text.tokenizer import Tokenizer
 
 
 def made(folder: Path, processes: int = 1, **settings: object) -> Prepared:
@@ -141,6 +144,12 @@ def test_texts_of_different_lengths_are_refused(tmp_path: Path) -> None:
         made(tmp_path, corpora={"train": named(paths)})
 
 
+def test_files_are_named_after_their_languages() -> None:
+    given = ["d/b=x.aa", "d/b=x.bb.gz", "cc=d/b=x.txt"]
+    texts = {"aa": "d/b=x.aa", "bb": "d/b=x.bb.gz", "cc": "d/b=x.txt"}
+    assert named_by_files(given) == {"b-x": texts}
+
+
 def test_directions_that_no_corpus_has_are_refused() -> None:
     texts = {"train": {"aa": "x.aa", "bb": "x.bb"}}
     for wrong, message in (
@@ -186,13 +195,60 @@ def test_an_epoch_has_directions_in_proportion_to_their_weights(prepared: Prepar
     assert counts[2] == pytest.approx(10, abs=1)
 
 
+def test_a_stage_without_a_pair_is_refused(tmp_path: Path) -> None:
+    """Its epochs would have no steps, and the run would never end."""
+    corpora = {}
+    for name in ("train", "copied"):
+        corpora[name] = named(write_texts(tmp_path, name, 60, seed=3, languages=("aa", "bb")))
+    Path(corpora["copied"]["bb"]).write_bytes(Path(corpora["copied"]["aa"]).read_bytes())
+    settings: dict[str, object] = {
+        "corpora": corpora,
+        "dev_corpora": {"dev": named(write_texts(tmp_path, "dev", 4, seed=9))},
+        "stages": ({"until": 0.5, "mix": {}}, {"mix": {"train": 0}}),
+    }
+    found = made(tmp_path, 1, **settings)
+    with pytest.raises(ConfigError, match=r"stage 2 of data\.stages: no pair is left"):
+        stage_weights(DataConfig.model_validate(settings), found.train)
+
+
 def test_a_mix_weighs_corpora_by_name(prepared: Prepared) -> None:
     config = DataConfig.model_validate(
         {"src": ("a/news.en", "b/law.en.gz"), "tgt": ("a/news.de", "b/law.de.gz")}
         | {"stages": ({"until": 0.5, "mix": {"news": 2}}, {"mix": {"law": 0}})}
     )
     check_weights(config)
-    assert stage_weights(config, prepared.train) == [(2.0, 1.0), (1.0, 0.0)]
+    store = replace(prepared.train, manifest={"source_ends": [10, 30]})
+    assert stage_weights(config, store) == [(2.0, 1.0), (1.0, 0.0)]
     wrong = config.model_copy(update={"stages": (), "mix": {"new": 1.0}})
     with pytest.raises(ConfigError, match=r"named 'new' \(did you mean news\?\); there are news"):
         check_weights(wrong)
+
+
+def test_a_row_is_repeated_only_in_the_same_languages(tmp_path: Path) -> None:
+    """Text that is the same in other languages, as names and numbers are, is no duplicate."""
+    lines = {
+        code: "".join(f"{word} {number}\n" for number in range(60))
+        for code, word in (("aa", "number"), ("bb", "nombre"), ("cc", "nombre"))
+    }
+    corpora = {}
+    for name, languages in (("one", "aa bb"), ("two", "aa cc"), ("again", "bb aa")):
+        paths = [tmp_path / f"{name}.{language}" for language in languages.split()]
+        for path in paths:
+            path.write_text(lines[path.suffix[1:]], encoding="utf-8")
+        corpora[name] = named(paths)
+    found = made(tmp_path, corpora=corpora)
+    ends = found.train.manifest["source_ends"]
+    sizes = np.diff(ends, prepend=0).tolist()
+    kept = dict(zip(map(tuple, found.train.manifest["directions"]), sizes, strict=True))
+    assert kept["one", "aa-bb"] == kept["two", "aa-cc"] > 0
+    assert kept["again", "aa-bb"] == kept["again", "bb-aa"] == 0
+
+
+def test_a_tokenizer_with_a_tag_on_one_side_alone_is_refused(prepared: Prepared) -> None:
+    tagged = prepared.tokenizer.target
+    plain = Tokenizer.learn(["red cat"], kind="bpe", vocab_size=300).source
+    tree = {"source": plain, "target": tagged}
+    written = {side: json.loads(one.to_json()) for side, one in tree.items()}
+    text = json.dumps(written | {"separate_vocabularies": True})
+    with pytest.raises(InputError, match="differ in the tags of languages"):
+        Tokenizer.parse(text)

@@ -20,18 +20,24 @@ def in_language(language: str, word: str) -> str:
             return f"z{word}"
 
 
-def rows(count: int, *, seed: int) -> list[list[str]]:
+def rows(count: int, *, seed: int, most_words: int = 3) -> list[list[str]]:
     """Draw sentences, as lists of words."""
     draws = random.Random(seed)  # noqa: S311 - no secret
-    return [draws.sample(WORDS, draws.randint(2, 4)) for _ in range(count)]
+    return [draws.sample(WORDS, draws.randint(2, most_words)) for _ in range(count)]
 
 
 def write_texts(
-    folder: Path, name: str, count: int, *, seed: int, languages: tuple[str, ...] = LANGUAGES
+    folder: Path,
+    name: str,
+    count: int,
+    *,
+    seed: int,
+    languages: tuple[str, ...] = LANGUAGES,
+    most_words: int = 3,
 ) -> list[Path]:
     """Write a text for each language: `name.aa`, `name.bb` and so on."""
     folder.mkdir(parents=True, exist_ok=True)
-    sentences, paths = rows(count, seed=seed), []
+    sentences, paths = rows(count, seed=seed, most_words=most_words), []
     for language in languages:
         lines = (" ".join(in_language(language, word) for word in words) for words in sentences)
         paths.append(folder / f"{name}.{language}")
@@ -64,3 +70,16 @@ def changes(**settings: object) -> list[str]:
     """Write settings as `--set` takes them; `training__steps` is `training.steps`."""
     given = SETTINGS | {name.replace("__", "."): value for name, value in settings.items()}
     return [f"{name}={value}" for name, value in given.items() if value is not None]
+
+
+LEARNING: dict[str, object] = {
+    "training__steps": 260,
+    "run__checkpoint_steps": 260,
+    "training__batch_tokens": 500,
+    "training__learning_rate": 0.004,
+    "training__eps_ls": 0,
+    "model__d_model": 64,
+    "model__n_layers": 2,
+    "model__norm": "pre",
+}
+"""Enough to learn the words of toy languages without a fault."""

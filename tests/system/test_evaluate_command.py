@@ -448,7 +448,10 @@ def test_a_test_set_that_cannot_be_fetched_is_one_line(folder: Path) -> None:
         ("evaluate --hyp hyp --ref ref --ref short", "short has 39 lines but there are 40"),
         ("evaluate --hyp hyp --ref ref --against hyp --against hyp", "--against is given twice"),
         ("evaluate --hyp hyp --hyp hyp --ref ref", "--hyp hyp is given twice"),
-        ("evaluate --hyp hyp --ref ref --lang ja --lang de --lang ja", "--lang is given 3 times"),
+        (
+            "evaluate --hyp hyp --ref ref --lang ja --lang de --lang ja",
+            "--lang or --to is given 3 times",
+        ),
         ("evaluate --hyp hyp", "what to compare with? Give --ref FILE"),
         ("evaluate --hyp hyp --ref ref --out x", "--out is for a model's translations"),
         ("evaluate --hyp hyp --ref ref --tokenize 13b", "no tokenizer named '13b'"),

@@ -1,13 +1,17 @@
 """Settings of corpora in several languages: their texts, and how much of each is trained on."""
 
 import math
+import re
 from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from transduce.config.section import Section
 
-LanguageCode = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_-]{0,30}$")]
+CODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,30}")
+"""What a language may be called: en, pt-BR, zh_Hans."""
+
+LanguageCode = Annotated[str, Field(pattern=f"^{CODE.pattern}$")]
 CorpusName = Annotated[str, Field(pattern=r"^[\w+-]{1,100}$")]
 
 
@@ -38,7 +42,7 @@ Weights = Annotated[dict[CorpusName, float], AfterValidator(_sound_weights)]
 """How often each corpus is used in an epoch; 1 where it is not named."""
 
 
-class TrainingStage(Section):
+class MixStage(Section):
     """A part of the training with weights of its own."""
 
     until: Annotated[float, Field(gt=0, lt=1e12)] | None = Field(
@@ -49,7 +53,7 @@ class TrainingStage(Section):
     mix: Weights = Field(description="the weight of each corpus by its name; others have 1")
 
 
-def _in_order(stages: tuple[TrainingStage, ...]) -> tuple[TrainingStage, ...]:
+def _in_order(stages: tuple[MixStage, ...]) -> tuple[MixStage, ...]:
     ends = [stage.until for stage in stages]
     if not ends:
         return stages
@@ -67,4 +71,4 @@ def _in_order(stages: tuple[TrainingStage, ...]) -> tuple[TrainingStage, ...]:
     return stages
 
 
-Stages = Annotated[tuple[TrainingStage, ...], BeforeValidator(_stages), AfterValidator(_in_order)]
+Stages = Annotated[tuple[MixStage, ...], BeforeValidator(_stages), AfterValidator(_in_order)]

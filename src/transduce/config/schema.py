@@ -250,6 +250,11 @@ class DataConfig(Section):
         description="a deviation: noise in the training text, drawn anew each epoch; true: usual "
         "rates; or rates by name: " + ", ".join(AugmentConfig.rate_names()),
     )
+    subword_dropout: Annotated[float, Field(ge=0, lt=1)] = Field(
+        default=0.0,
+        description="a deviation: the chance of each merge of BPE to be left out in a training "
+        "sentence, source or target, drawn anew each epoch (Provilkov et al. 2020: 0.1)",
+    )
 
     @model_validator(mode="after")
     def _one_form_of_text(self) -> Self:

@@ -102,6 +102,7 @@ class Prepared:
 def find_corpora(config: DataConfig, cache: Path, *, seed: int, phase: Phase) -> Corpora:
     """Check and count the training pairs, and hold out a development set if none is given."""
     sources, dev, plain = _train_sources(config), _dev_sources(config), is_plain(config)
+    _check_has_no_tags(config)
     files = _files(config)
     texts = tuple(
         text_or_corpus(Path(name), fields=config.fields, among=files) for name in config.held_out
@@ -282,6 +283,18 @@ def is_plain(config: DataConfig) -> bool:
             "leave the setting out"
         )
     return plain
+
+
+def _check_has_no_tags(config: DataConfig) -> None:
+    """Raise if a tokenizer is given whose model is told the language by a tag."""
+    if config.tokenizer is None:
+        return
+    languages = Tokenizer.load(Path(config.tokenizer)).languages
+    if languages:
+        raise ConfigError(
+            f"{config.tokenizer} has a tag for each of {', '.join(languages)}, and data.src and "
+            "data.tgt do not say their languages: give the texts with --text, or data.corpora"
+        )
 
 
 def _count_once(spec: StoreSpec, cache: Path) -> int:

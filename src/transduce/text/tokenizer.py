@@ -49,6 +49,8 @@ class Tokenizer:
         """Take one vocabulary for both sides, or two; with `is_shared`, these have the same ids."""
         if is_shared and target is not None and source.ids_by_entry() != target.ids_by_entry():
             raise InputError("its source and target differ in entries")
+        if target is not None and source.tags.keys() != target.tags.keys():
+            raise InputError("its source and target differ in the tags of languages")
         self.source = source
         self.target = target or source
         self.is_shared = is_shared

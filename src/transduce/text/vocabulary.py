@@ -133,6 +133,23 @@ class Vocabulary:
         names = self._backend.get_vocab(with_added_tokens=True)
         return {name.removeprefix(OTHER_SIDE): number for name, number in names.items()}
 
+    def merges(self) -> list[tuple[str, str]] | None:
+        """Return the merges of BPE, the first learnt first; None: it has other subwords."""
+        if not (isinstance(self._backend.model, models.BPE) and self.is_byte_level):
+            return None
+        written = json.loads(self.to_json())["model"]["merges"]
+        both = (pair.split(" ") if isinstance(pair, str) else pair for pair in written)
+        return [(left, right) for left, right in both]
+
+    def pieces(self, text: str) -> list[str]:
+        """Return the parts of a text that no subword crosses, as letters that stand for bytes."""
+        return [piece for piece, _ in self._backend.pre_tokenizer.pre_tokenize_str(text)]
+
+    def ids_of(self, tokens: Iterable[str]) -> list[int]:
+        """Return the ids of entries by their names; of other names, that of unknown text."""
+        found = map(self._backend.token_to_id, tokens)
+        return [UNK_ID if number is None else number for number in found]
+
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Encode texts to ids, without BOS and EOS."""
         with _reporting_faults():

@@ -1,5 +1,6 @@
 """Which languages a model translates between, their tags and their names."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import PurePath
 from typing import Literal
@@ -28,6 +29,10 @@ class TagIds:
 
     source: tuple[int, ...] = ()
     target: tuple[int, ...] = ()
+
+    def before(self, src: Sequence[int], tgt: Sequence[int]) -> tuple[list[int], list[int]]:
+        """Return the tokens of a source and of its translation with these tags before them."""
+        return [*self.source, *src], [*self.target, *tgt]
 
 
 NO_TAGS = TagIds()

@@ -65,19 +65,26 @@ def load(
     if _chosen_engine(engine, folders, chosen) == "ctranslate2":
         if draft is not None:
             raise InputError("CTranslate2 takes no draft: use the engine torch and a model folder")
-        loaded_engine = _load_ctranslate2(folders, chosen, precision, falls_back=engine == "auto")
-        return loaded_engine if to is None else loaded_engine.into(to)
-    loaded = [load_model(folder, device=chosen) for folder in folders]
+        translator = _load_ctranslate2(folders, chosen, precision, falls_back=engine == "auto")
+    else:
+        translator = _load_torch(folders, chosen, precision, draft)
+    return translator if to is None else translator.into(to)
+
+
+def _load_torch(
+    folders: list[Path], device: torch.device, precision: Precision, draft: Folder | None
+) -> Translator:
+    loaded = [load_model(folder, device=device) for folder in folders]
     _check_ensemble(folders, loaded)
     models = [prepare_for_inference(one.model, precision=precision) for one in loaded]
     drafter = None
     if draft is not None:
-        drafter = _load_drafter(draft, folders, loaded, device=chosen, precision=precision)
-    translator = Translator(
+        drafter = _load_drafter(draft, folders, loaded, device=device, precision=precision)
+    return Translator(
         models[0] if len(models) == 1 else Ensemble(models),
         loaded[0].tokenizer,
         task=task_of(loaded[0].config.data),
-        device=chosen,
+        device=device,
         max_positions=_max_positions(loaded),
         by_sentence=all(one.config.data.lines == "sentences" for one in loaded),
         read_from=[one.files.paths for one in loaded if one.files is not None],
@@ -86,7 +93,6 @@ def load(
         sources=source_languages(loaded[0].config),
         beam=loaded[0].config.run.beam,
     )
-    return translator if to is None else translator.into(to)
 
 
 def _max_positions(loaded: Sequence[LoadedModel]) -> int | None:

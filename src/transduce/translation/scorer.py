@@ -164,9 +164,8 @@ class Scorer:
         tgt_out = self._padded([row.tgt for row in rows])  # [B, T]
         with on_device(self._device):
             forced = forced_scores(self._loaded.model, src, tgt_in, tgt_out)
-        given = len(self._tags.target)  # which nobody has to predict
         return [
-            self._pair_score(row.tgt[given:], log_probs[given : len(row.tgt)])
+            self._pair_score(row.tgt, log_probs[: len(row.tgt)])
             for row, log_probs in zip(rows, forced.tokens.tolist(), strict=True)
         ]
 

@@ -141,7 +141,12 @@ def test_text_that_is_no_unicode_is_refused(pair: tuple[str, str]) -> None:
 
 
 class DiagonalEngine:
-    """Every token of a translation attends to the token of the source at its own place."""
+    """Every token of a translation attends to the token of the source at its own place.
+
+    It expects the tags of a language before each source or translation.
+    """
+
+    tags: TagIds
 
     def __init__(self, tags: TagIds) -> None:
         self.tags = tags

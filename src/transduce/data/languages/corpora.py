@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path, PurePath
 
-from transduce.config.languages import NamedCorpora
+from transduce.config.languages import CODE, NamedCorpora
 from transduce.config.schema import DataConfig
 from transduce.data.corpus import FORMATS, format_of, read_texts
 from transduce.data.formats.lines import COMPRESSED
@@ -161,9 +161,9 @@ def named_by_files(files: Iterable[str]) -> dict[str, dict[str, str]]:
     """
     corpora: dict[str, dict[str, str]] = {}
     for given in files:
-        stated, sign, path = given.rpartition("=")
+        stated, path = _stated_language(given)
         name, ending = _stem_and_ending(path)
-        language = stated if sign else ending
+        language = stated or (ending if format_of(Path(path)) == "text" else "")
         if not language:
             raise ConfigError(
                 f"--text {given}: its name does not end in a language, as train.en does; "
@@ -178,6 +178,12 @@ def named_by_files(files: Iterable[str]) -> dict[str, dict[str, str]]:
         texts[language] = path
     short = short_names(list(corpora))
     return {short[path]: texts for path, texts in corpora.items()}
+
+
+def _stated_language(given: str) -> tuple[str, str]:
+    """Split `fr=other.txt` into the language and the file; a name may have the sign in it too."""
+    stated, sign, path = given.partition("=")
+    return (stated, path) if sign and CODE.fullmatch(stated) else ("", given)
 
 
 def short_names(paths: list[str]) -> dict[str, str]:

@@ -20,6 +20,7 @@ Codes = NDArray[np.uint8]
 class RowFilter:
     """Judges the pairs of languages within rows, each by what is typical of that pair."""
 
+    languages: tuple[str, ...]
     pairs: tuple[tuple[int, int], ...]  # places of languages
     filters: tuple[PairFilter, ...]  # of each pair
 
@@ -31,7 +32,8 @@ class RowFilter:
             CorpusProfile.measure([Pair(row[one], row[other]) for row in sample])
             for one, other in pairs
         )
-        return cls(pairs, tuple(replace(base, typical=profile) for profile in profiles))
+        filters = tuple(replace(base, typical=profile) for profile in profiles)
+        return cls(corpus.languages, pairs, filters)
 
     def codes(self, rows: list[Row]) -> Codes:
         """Return the fault of each pair of languages in each row, [pairs, rows]."""
@@ -42,8 +44,14 @@ class RowFilter:
         return found
 
     def digests(self, rows: list[Row]) -> list[int]:
-        """Digest each row to a 64-bit number; rows that are the same in all languages have one."""
-        return self.filters[0].digests([Pair(row[0], "\n".join(row[1:])) for row in rows])
+        """Digest each row to a 64-bit number.
+
+        Rows of the same text in the same languages have one, in whatever order these are.
+        """
+        order = sorted(range(len(self.languages)), key=self.languages.__getitem__)
+        names = "\n".join(self.languages[place] for place in order)
+        texts = ("\n".join(row[place].strip() for place in order) for row in rows)
+        return self.filters[0].digests([Pair(names, text) for text in texts])
 
 
 @dataclass

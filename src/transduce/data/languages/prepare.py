@@ -93,10 +93,11 @@ def prepare_languages(
 ) -> Prepared:
     """Learn one vocabulary for all languages, unless a tokenizer is given, and encode all texts.
 
-    With several target languages, the vocabulary has a tag for each.
+    With several target languages, the vocabulary has a tag for each. A tokenizer that has tags gets
+    those that it lacks, even if there is one target language.
     """
     targets = target_languages(found.directions)
-    tags = targets if len(targets) > 1 else ()
+    tags = targets if len(targets) > 1 or _has_tags(config) else ()
     spec = LanguageSpec(found.corpora, found.directions, found.judging)
     with cache_locked(cache), unchanged_files(found.digests):
         if config.tokenizer is not None:
@@ -122,11 +123,18 @@ def prepare_languages(
         unjudged = StoreSpec((), None, None)
         dev_spec = LanguageSpec(found.dev, found.directions, unjudged, path)
         dev = open_or_build_languages(dev_spec, cache, tag_on=config.tag_on, rows=0, processes=1)
-        dev_pairs, parts = _read_dev(found.dev, found.directions)
+        dev_pairs, parts = _read_dev(
+            found.dev, found.directions, has_tags=bool(tokenizer.languages)
+        )
         known = Digests(cache)
         digests = {str(file): known.of(file) for file in [*spec.inputs(), path]}
     check_not_empty(train)
     return Prepared(tokenizer, train, dev, dev_pairs, path, digests, parts)
+
+
+def _has_tags(config: DataConfig) -> bool:
+    """Whether a tokenizer is given that has tags: its model is always told the language."""
+    return config.tokenizer is not None and bool(Tokenizer.load(Path(config.tokenizer)).languages)
 
 
 def tagged_tokenizer(path: Path, languages: Iterable[str], cache: Path) -> Path:
@@ -200,12 +208,11 @@ def _check_dev(dev: Sequence[Multiway], directions: Sequence[Direction]) -> None
 
 
 def _read_dev(
-    dev: Sequence[Multiway], directions: Sequence[Direction]
+    dev: Sequence[Multiway], directions: Sequence[Direction], *, has_tags: bool
 ) -> tuple[list[Pair], tuple[DevPart, ...]]:
     """Read the pairs of each direction, in the order of the store; each direction is a part."""
     pairs: list[Pair] = []
     parts = []
-    has_tags = len(target_languages(directions)) > 1
     for corpus in dev:
         rows = list(corpus.rows())
         for direction in corpus.directions(directions):

@@ -21,7 +21,7 @@ from transduce.data.corpus import Pair
 from transduce.data.encoding.encoder import TargetForm
 from transduce.data.encoding.side import Ids, Side, id_type
 from transduce.data.encoding.word_cache import WordCache
-from transduce.data.languages.corpora import Direction, Multiway, Row, target_languages
+from transduce.data.languages.corpora import Direction, Multiway, Row
 from transduce.data.languages.judging import FIT, Codes, RowFilter, RowReport
 from transduce.data.store import (
     FORMAT,
@@ -43,7 +43,7 @@ from transduce.files.errors import reporting_write_errors
 from transduce.files.unchanged import unchanged_files
 from transduce.text.tokenizer import Tokenizer
 
-LAYOUT = 1
+LAYOUT = 2
 """The version of what a store of several languages holds."""
 BATCH_ROWS = 1000
 
@@ -174,15 +174,15 @@ def open_or_build_languages(
 
 
 def _opened(folder: Path, spec: LanguageSpec, tag_on: Literal["source", "target"]) -> Store:
-    """Map a store into memory; with several target languages, pairs have tags."""
+    """Map a store into memory; its pairs have tags if the vocabulary has."""
     assert spec.tokenizer is not None, "a store needs a vocabulary"
     kinds = {f"{side}.pairs": np.dtype(np.uint32) for side in ("src", "tgt")}
     manifest, files = open_files(folder, {"text.ends": np.dtype(np.int64)} | kinds)
     ids, ends = files["text.ids"], files["text.ends"]
     src, tgt = (NumberedSentences(ids, ends, files[name]) for name in kinds)
-    if len(target_languages(spec.directions)) < 2:
-        return Store(src, tgt, manifest)
     tag_of = Tokenizer.load(spec.tokenizer).target.tags
+    if not tag_of:
+        return Store(src, tgt, manifest)
     tags = np.array([tag_of[direction.target] for _, direction in spec.parts()], dtype=np.int64)
     side: Literal["src", "tgt"] = "src" if tag_on == "source" else "tgt"
     return Store(src, tgt, manifest, tags=Tags(side, tags, np.array(manifest["source_ends"])))

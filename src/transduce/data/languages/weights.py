@@ -48,19 +48,28 @@ def check_weights(config: DataConfig) -> None:
 
 
 def stage_weights(config: DataConfig, train: Store) -> list[Weights]:
-    """Return the weights of each stage of a run; one stage, if there are no others."""
-    if config.weights:
-        return [config.weights]
+    """Return the weights of each stage of a run; one stage, if there are no others.
+
+    Raise if a stage has no pair to train on: its epochs would never make a step.
+    """
     mixes: list[Mapping[str, float]] = [stage.mix for stage in config.stages] or [config.mix]
-    return [_weights(config, train, mix) for mix in mixes]
+    found = [config.weights or _weights(config, train, mix) for mix in mixes]
+    for number, weights in enumerate(found, start=1):
+        if weights and not any(w * size for w, size in zip(weights, _sizes(train), strict=True)):
+            named = "data.weights" if config.weights else "data.mix"
+            stage = f"stage {number} of data.stages" if config.stages else named
+            raise ConfigError(
+                f"{stage}: no pair is left of the corpora whose weight is above 0, after cleaning; "
+                "weigh another, or look at their text"
+            )
+    return found
 
 
 def _weights(config: DataConfig, train: Store, mix: Mapping[str, float]) -> Weights:
     """Weigh corpora by a mix, and then directions by temperature."""
     if not config.corpora:
         return tuple(mix.get(name, 1.0) for name in corpus_names(config)) if mix else ()
-    ends = train.manifest["source_ends"]
-    sizes = [end - start for start, end in zip([0, *ends], ends, strict=False)]
+    sizes = _sizes(train)
     parts: list[list[str]] = train.manifest["directions"]
     weights = [mix.get(name, 1.0) for name, _ in parts]
     if config.temperature > 1:
@@ -71,6 +80,12 @@ def _weights(config: DataConfig, train: Store, mix: Mapping[str, float]) -> Weig
         )
         weights = [weight * factor for weight, factor in zip(weights, factors, strict=True)]
     return tuple(weights) if any(weight != 1.0 for weight in weights) else ()
+
+
+def _sizes(train: Store) -> list[int]:
+    """Return the pairs of each corpus of a store, or of each of its directions."""
+    ends: list[int] = train.manifest["source_ends"]
+    return [end - start for start, end in zip([0, *ends], ends, strict=False)]
 
 
 def tempered(names: Sequence[str], sizes: Sequence[float], *, temperature: float) -> list[float]:

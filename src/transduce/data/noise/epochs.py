@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Future, ProcessPoolExecutor
 from dataclasses import replace
 from pathlib import Path
+from threading import Lock
 from typing import Self
 
 import numpy as np
@@ -38,13 +39,20 @@ Pairs = tuple[Side, Side]
 
 
 class EpochNoise:
-    """Puts noise into a share of the pairs of a store, another in each epoch."""
+    """Puts noise into a share of the pairs of a store, another in each epoch.
 
-    def __init__(self, rates: Mapping[str, float], tokenizer: Path) -> None:
+    With subword dropout, every pair is cut into other subwords after that.
+    """
+
+    def __init__(
+        self, rates: Mapping[str, float], tokenizer: Path, *, subword_dropout: float = 0.0
+    ) -> None:
         """Take the rate of each kind of noise, and the vocabulary of the stores to come."""
         self._rates = dict(rates)
-        self._tokenizer = tokenizer
-        self._here = PairNoise(Tokenizer.load(tokenizer))  # which checks the vocabulary too
+        self._shared = tokenizer, subword_dropout
+        self._here = _pair_noise(self._shared)  # which checks the vocabulary too
+        # Where a stage of a run ends, a thread may still prepare an epoch that is not needed.
+        self._one_at_a_time = Lock()
         self._pool: ProcessPoolExecutor | None = None
         self._is_closed = False
 
@@ -56,7 +64,8 @@ class EpochNoise:
         nobody should learn that.
         """
         drawn = self._drawn(clean, seed, epoch)
-        made = list(self._chunks(clean, drawn))
+        with self._one_at_a_time:
+            made = list(self._chunks(clean, drawn))
         src, tgt = (_concatenated([pair[side] for pair in made], clean) for side in (0, 1))
         fits = (src.lengths <= max_lengths[0]) & (tgt.lengths <= max_lengths[1])
         fits &= ~_has_unknown(tgt) & (src.lengths > 0) & (tgt.lengths > 0)
@@ -80,7 +89,8 @@ class EpochNoise:
         chosen = pairs[np.linspace(0, pairs.size - 1, min(pairs.size, SAMPLED_PAIRS)).astype(int)]
         drawn = self._drawn(clean, seed, epoch=0)
         drawn = drawn.part(np.isin(drawn.pairs, chosen))
-        noised = self._here.noised(*_sides(clean, drawn), drawn)
+        with self._one_at_a_time:
+            noised = self._here.noised(*_sides(clean, drawn), drawn)
         found = []
         for clean_side, side in zip((clean.src, clean.tgt), noised, strict=True):
             lengths = clean_side.lengths_of(chosen)
@@ -103,7 +113,8 @@ class EpochNoise:
 
     def _drawn(self, clean: Store, seed: int, epoch: int) -> DrawnKinds:
         """Draw the kinds of noise of an epoch; pairs with an empty side get none."""
-        drawn = DrawnKinds.of_epoch(len(clean), self._rates, seed=seed, epoch=epoch)
+        every = self._shared[1] > 0
+        drawn = DrawnKinds.of_epoch(len(clean), self._rates, seed=seed, epoch=epoch, every=every)
         src, tgt = (side.lengths_of(drawn.pairs) for side in (clean.src, clean.tgt))
         return drawn.part((src > 0) & (tgt > 0))
 
@@ -114,7 +125,7 @@ class EpochNoise:
             return
         assert not self._is_closed, "noise is asked for after the end"
         if self._pool is None:
-            self._pool = process_pool(_processes(), _start, self._tokenizer)
+            self._pool = process_pool(_processes(), _start, self._shared)
         waiting: deque[Future[Pairs]] = deque()
         for part in parts:
             with ctrl_c_blocked():
@@ -160,9 +171,14 @@ class _Process:
     noise: PairNoise
 
 
-def _start(tokenizer: Path) -> None:
+def _pair_noise(shared: tuple[Path, float]) -> PairNoise:
+    tokenizer, subword_dropout = shared
+    return PairNoise(Tokenizer.load(tokenizer), subword_dropout=subword_dropout)
+
+
+def _start(shared: tuple[Path, float]) -> None:
     follow_parent()
-    _Process.noise = PairNoise(Tokenizer.load(tokenizer))
+    _Process.noise = _pair_noise(shared)
 
 
 def _noised(src: Side, tgt: Side, drawn: DrawnKinds) -> Pairs:

@@ -23,6 +23,7 @@ from transduce.data.noise.changes import (
     STYLE,
     TYPOS,
 )
+from transduce.data.noise.subword_dropout import SubwordDropout
 from transduce.data.noise.words import CutWords, Numbers, WordChanges
 from transduce.text.noise.words import MARK_STYLES
 from transduce.text.tokenizer import Tokenizer
@@ -42,9 +43,9 @@ class DrawnKinds:
 
     @classmethod
     def of_epoch(
-        cls, count: int, rates: Mapping[str, float], *, seed: int, epoch: int
+        cls, count: int, rates: Mapping[str, float], *, seed: int, epoch: int, every: bool = False
     ) -> "DrawnKinds":
-        """Draw for each of `count` pairs of a store; only pairs that get noise are returned."""
+        """Draw for each of `count` pairs of a store; return those with noise, or `every` one."""
         kinds = np.zeros(count, dtype=np.uint16)
         grouped = {name for group in EXCLUSIVE for name in group}
         groups = (*EXCLUSIVE, *((name,) for name in KINDS if name not in grouped))
@@ -57,7 +58,7 @@ class DrawnKinds:
                 high = low + rates.get(name, 0.0)
                 kinds[(low <= chance) & (chance < high)] |= np.uint16(1 << KINDS.index(name))
                 low = high
-        pairs = np.flatnonzero(kinds)
+        pairs = np.arange(count) if every else np.flatnonzero(kinds)
         states = hash_noise(count, seed, epoch ^ 1 << 50)[pairs]
         return cls(pairs, kinds[pairs], states)
 
@@ -80,13 +81,17 @@ class DrawnKinds:
 class PairNoise:
     """Puts noise into encoded pairs, none of whose sides may be empty."""
 
-    def __init__(self, tokenizer: Tokenizer) -> None:
+    def __init__(self, tokenizer: Tokenizer, *, subword_dropout: float = 0.0) -> None:
+        """Take the vocabulary, and the chance of a merge to be left out."""
         kind = id_type(tokenizer)
-        self._src = WordChanges(tokenizer.source, kind)
-        self._tgt = WordChanges(tokenizer.target, kind)
+        vocabularies = tokenizer.source, tokenizer.target
+        self._dropout = [
+            SubwordDropout(one, kind, subword_dropout) for one in vocabularies if subword_dropout
+        ]
+        self._src, self._tgt = (WordChanges(one, kind) for one in vocabularies)
 
     def noised(self, src: Side, tgt: Side, drawn: DrawnKinds) -> tuple[Side, Side]:
-        """Return the pairs with the noise that was drawn for them."""
+        """Return the pairs with the noise that was drawn for them, in other subwords if asked."""
         at_start = drawn.below(3, 7) == 0
         strings = STRING * np.where(drawn.get("copied"), 1 + drawn.below(STRINGS - 1, 8), 0)
         strings += SPACED * ((strings > 0) & ~at_start)
@@ -101,7 +106,18 @@ class PairNoise:
         ):
             change[words.first[(strings > 0) & at_start]] += SPACED
             sides.append(side.replaced(words, change, strings, at_start))
+        for number, dropout in enumerate(self._dropout):
+            sides[number] = _recut(sides[number], dropout, drawn.states + np.uint64(number))
         return sides[0], sides[1]
+
+
+def _recut(side: Side, dropout: SubwordDropout, states: NDArray[np.uint64]) -> Side:
+    """Cut sentences into other subwords; those that noise has left empty stay so."""
+    has_text = side.lengths > 0
+    recut = dropout.applied(side.only(has_text), states[has_text])
+    lengths = side.lengths.copy()
+    lengths[has_text] = recut.lengths
+    return Side(recut.ids, lengths)
 
 
 def _source_changes(words: CutWords, drawn: DrawnKinds) -> tuple[CutWords, Numbers]:

@@ -161,13 +161,18 @@ class WordChanges:
             numbers[new] = self._known.hashes.size + np.arange(new.size)
             places = first[new]
             texts = [
-                changed(self._text(words, chosen[place]) if place < chosen.size else "", change)
-                for place, change in zip(places.tolist(), changes[places].tolist(), strict=True)
+                self._text(words, chosen[place]) if place < chosen.size else ""
+                for place in places.tolist()
             ]
-            self._known.add(unique[new], self._vocabulary.encode(texts))
+            self._known.add(unique[new], self._spelt(texts, changes[places].tolist()))
         known = self._known.words
         ends = np.cumsum(known.lengths_of(numbers))
         return Sentences(known.gather(numbers), ends), inverse
+
+    def _spelt(self, texts: list[str], changes: list[int]) -> list[list[int]]:
+        """Change words, and encode them."""
+        both = zip(texts, changes, strict=True)
+        return self._vocabulary.encode([changed(text, change) for text, change in both])
 
     def _text(self, words: CutWords, number: int) -> str:
         """Return the text of one word."""

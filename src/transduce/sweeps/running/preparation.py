@@ -6,6 +6,7 @@ from pathlib import Path
 
 from transduce.analysis.cost import cost_of
 from transduce.config.schema import Config, ModelConfig, Tree
+from transduce.data.languages.weights import stage_weights
 from transduce.data.prepare import Phase
 from transduce.data.store import Store
 from transduce.sweeps.file import SweepBudget
@@ -77,9 +78,9 @@ def _data_key(run: SweepRun) -> str:
 
 
 def _text(prepared: PreparedRun) -> _Text:
-    train, weights = prepared.prepared.train, prepared.config.data.weights
-    both = train.src.ids.size + train.tgt.ids.size + 2 * len(train)
-    used = _pairs_an_epoch(train, weights)
+    train = prepared.prepared.train
+    both = train.total_tokens("src") + train.total_tokens("tgt")
+    used = _pairs_an_epoch(train, stage_weights(prepared.config.data, train)[0])
     return _Text(
         max(1, round(both * used / len(train))),
         max(1, round(both / 2 / len(train))),

@@ -7,6 +7,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from transduce.data.formats.lines import read_lines
+from transduce.data.languages.corpora import language_of_file
 from transduce.files.atomic import atomic_file
 from transduce.files.digests import Digests, JsonMemory
 from transduce.files.errors import reporting_write_errors
@@ -51,7 +52,8 @@ class SweepTranslation:
         for test in missing:
             made_from = self._made_from(run, test)
             lines = list(read_lines(Path(test.src)))
-            found = translator.translate(lines, options)
+            into = language_of_file(test.tgt) if translator.languages else None
+            found = translator.translate(lines, options, to=into)
             _write(run.hypotheses_file(test), [translation.text for translation in found])
             _record(run).remember({test.name: made_from})
 

@@ -53,7 +53,7 @@ def card(
     origin = folder.provenance()
     parts = [
         f"# {folder.path.resolve().name}",
-        _summary(config, model),
+        _summary(config, model, has_tags=bool(prepared.tokenizer.languages)),
         "## Scores",
         _scores(result),
         "## Data",
@@ -70,12 +70,11 @@ def card(
     return "\n\n".join(parts) + "\n"
 
 
-def _summary(config: Config, model: Seq2Seq) -> str:
+def _summary(config: Config, model: Seq2Seq, *, has_tags: bool) -> str:
     parameters = sum(weights.numel() for weights in model.parameters())
     targets = target_languages(trained_directions(config.data))
-    several = len(targets) > 1
-    to = f" --to {targets[0]}" if several else ""
-    in_python = f', to="{targets[0]}"' if several else ""
+    to = f" --to {targets[0]}" if has_tags else ""
+    in_python = f', to="{targets[0]}"' if has_tags else ""
     return (
         f"A model for {config.data.task} that {_purpose(config)}: {config.model.summary()}, "
         f"{config.model.sizes()} subwords ({config.data.kinds}), "

@@ -68,13 +68,8 @@ def prepare_run(
     if settled is not None and (folder.path / TOKENIZER).exists():
         data = data.model_copy(update={"tokenizer": str(folder.path / TOKENIZER)})
     target_form = _target_form(data)
-    if target_form is not None and data.augment.rates():
-        raise ConfigError(
-            f"data.augment: noise would change what the task {data.task} writes; leave it out"
-        )
+    _check_changes_of_text(data, config.model, has_target_form=target_form is not None)
     check_weights(data)
-    if target_form is not None and data.corpora:
-        raise ConfigError(f"data.corpora: the task {data.task} has one direction; use data.src")
     seed = folder.split_seed(settled)
     found = (
         find_language_corpora(data, cache, seed=seed, phase=phase)
@@ -102,6 +97,22 @@ def prepare_run(
         _check_lengths(store, config.model.max_length, name)
     notes = (*shape.notes, *fitted.notes)
     return PreparedRun(config, machine, prepared, cache, notes, fitted.length)
+
+
+def _check_changes_of_text(data: DataConfig, model: ModelConfig, *, has_target_form: bool) -> None:
+    """Raise if a setting would change text that a task or a model needs as it is."""
+    if has_target_form and (data.augment.rates() or data.subword_dropout):
+        raise ConfigError(
+            f"data.augment, data.subword_dropout: noise would change what the task {data.task} "
+            "writes; leave it out"
+        )
+    if has_target_form and data.corpora:
+        raise ConfigError(f"data.corpora: the task {data.task} has one direction; use data.src")
+    if data.subword_dropout and model.needs_links:
+        raise ConfigError(
+            "model.guided_alignment: with data.subword_dropout no sentence has the tokens that "
+            "were aligned; leave one of them out"
+        )
 
 
 def _prepared(

@@ -3,8 +3,9 @@
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from pathlib import Path
 
-from transduce.config.schema import Config
+from transduce.config.schema import Config, DataConfig
 from transduce.data.batch import Batch
 from transduce.data.corpus import Pair
 from transduce.data.loader import Loader
@@ -208,7 +209,6 @@ def _setup(
     else:
         model = build_model(config.model, seed=config.run.seed)
     can_pack = ready.machine.uses_cuda_graphs and model.abilities.packed_sequences
-    rates = config.data.augment.rates()
     stages = TrainingStages.of(config, ready.prepared.train)
     loader = Loader(
         ready.prepared.train,
@@ -221,7 +221,7 @@ def _setup(
         packed=processes.broadcast(can_pack),
         rank=processes.rank,
         world=processes.world,
-        noise=EpochNoise(rates, ready.prepared.tokenizer_file) if rates else None,
+        noise=_noise(config.data, ready.prepared.tokenizer_file),
     )
     return Setup(
         config=config,
@@ -236,6 +236,14 @@ def _setup(
         stopped=stopped,
         stages=stages,
     )
+
+
+def _noise(data: DataConfig, tokenizer: Path) -> EpochNoise | None:
+    """Return what changes the training text in each epoch, if anything does."""
+    rates = data.augment.rates()
+    if not rates and not data.subword_dropout:
+        return None
+    return EpochNoise(rates, tokenizer, subword_dropout=data.subword_dropout)
 
 
 def _dev_batches(
