@@ -24,6 +24,7 @@ from transduce.cli.terminal.options import (
     FieldsOption,
     PrecisionOption,
     SetOption,
+    ToOption,
 )
 from transduce.cli.train import DevSrcOption, DevTgtOption, HeldOutOption, PresetOption
 from transduce.errors import counted
@@ -83,6 +84,7 @@ def back_translate(
     alpha: AlphaOption = None,
     seed: Annotated[int, typer.Option(help="Random seed of samples and noise.")] = 1,
     fields: FieldsOption = "src,tgt",
+    to: ToOption = None,
     device: DeviceOption = "auto",
     precision: PrecisionOption = "float32",
     engine: EngineOption = None,
@@ -116,6 +118,7 @@ def back_translate(
             options=options,
             seed=seed,
             fields=fields,
+            to=to,
             device=device,
             precision=precision,  # type: ignore[arg-type]
             engine=engine,  # type: ignore[arg-type]

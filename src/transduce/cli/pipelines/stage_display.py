@@ -36,14 +36,14 @@ class StageDisplay(PipelineWatcher):
         self._title, self._said_at = title, time.monotonic()
         if is_done:
             self.noted(f"{title}: done before")
-        elif not self._console.is_terminal:
+        elif self._console.is_terminal:
+            self._bar = self._new_bar()
+        else:
             self.noted(title)
 
     def working(self, done: int, total: int) -> None:
         """Move the bar, or write a line from time to time."""
-        if self._console.is_terminal:
-            if self._bar is None:
-                self._bar = self._new_bar()
+        if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], completed=done, total=total or None)
             return
         now = time.monotonic()
@@ -53,6 +53,9 @@ class StageDisplay(PipelineWatcher):
 
     def training(self) -> "ProgressCallback":
         """Show a training run as `transduce train` does."""
+        self.close()
+        if self._console.is_terminal:
+            self.noted(self._title)
         self._watch = self._stack.enter_context(watching(WITHOUT_BUDGET))
         return self._watch
 
