@@ -153,8 +153,8 @@ def test_the_same_command_again_has_nothing_to_do(
             ["student", "int8", "measured"],
         ),
         (
-            ["--precision", "bfloat16"],
-            'precision "float32", not "bfloat16": ',
+            ["--precision", "bf16"],
+            'precision "float32", not "bf16": ',
             ["translations", "pairs", "student"],
         ),
     ],

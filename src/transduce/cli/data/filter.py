@@ -124,7 +124,7 @@ def filter_pairs(
             watcher=display,
         )
         if done.is_stopped:
-            display.noted("Stopped. The same command goes on from here.")
+            display.stopped()
     if not done.is_stopped:
         _show(done)
 

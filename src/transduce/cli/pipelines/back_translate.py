@@ -63,7 +63,7 @@ def back_translate(
     model: Annotated[
         list[Path],
         typer.Argument(
-            metavar="MODEL...",
+            metavar="MODEL",
             help="A model from the text's language to the other; several: an ensemble.",
         ),
     ],
@@ -192,7 +192,7 @@ def iterate(
             watcher=display,
         )
         if done.is_stopped:
-            display.noted("Stopped. The same command goes on from here.")
+            display.stopped()
     if not done.is_stopped:
         typer.echo(f"wrote {done.model}: 'transduce translate {done.model}' uses it", err=True)
 

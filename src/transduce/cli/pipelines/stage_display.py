@@ -53,8 +53,8 @@ class StageDisplay(PipelineWatcher):
 
     def training(self) -> "ProgressCallback":
         """Show a training run as `transduce train` does."""
-        self.close()
-        if self._console.is_terminal:
+        if self._bar is not None:
+            self.close()
             self.noted(self._title)
         self._watch = self._stack.enter_context(watching(WITHOUT_BUDGET))
         return self._watch
@@ -67,6 +67,13 @@ class StageDisplay(PipelineWatcher):
     def should_stop(self) -> bool:
         """Whether a signal asked a training run to stop."""
         return self._watch is not None and self._watch.should_stop()
+
+    def stopped(self) -> None:
+        """Say how to go on, below the last display; raise `typer.Exit` if a signal was caught."""
+        try:
+            self.close()
+        finally:
+            self.noted("Stopped. The same command goes on from here.")
 
     def close(self) -> None:
         """End the display of a stage; raise `typer.Exit` if a signal has stopped its training."""
@@ -88,8 +95,7 @@ def showing_stages() -> Iterator[StageDisplay]:
     try:
         yield display
     except KeyboardInterrupt:
-        display.close()
-        display.noted("Stopped. The same command goes on from here.")
+        display.stopped()
         raise
     finally:
         display.close()
