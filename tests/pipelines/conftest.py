@@ -10,7 +10,7 @@ from tests.pipelines.small_models import SETTINGS, write_text
 
 @pytest.fixture(scope="session")
 def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Text of 300 pairs, a.en and a.de, and a test set of 12 others, t.en and t.de."""
+    """Write 300 pairs, a.en and a.de, 12 others, t.en and t.de, and the first 100 lines as d.de."""
     return write_text(tmp_path_factory.mktemp("corpus"))
 
 

@@ -48,7 +48,7 @@ def noisy(corpus: Path) -> Path:
 FAULTS = {6: IDENTICAL, 10: EMPTY, 21: DUPLICATE, 22: NEAR_DUPLICATE, 31: OTHER_LANGUAGE}
 
 
-def arguments(noisy: Path, model: Path, to: Path) -> list[str | Path]:
+def arguments(noisy: Path, model: Path, to: Path, *options: str) -> list[str | Path]:
     corpus: list[str | Path] = ["--src", noisy / "b.en", "--tgt", noisy / "b.de", "--to", to]
     models: list[str | Path] = [
         "--models",
@@ -59,7 +59,7 @@ def arguments(noisy: Path, model: Path, to: Path) -> list[str | Path]:
         "--shard-pairs",
         "20",
     ]
-    return ["data", "filter", *corpus, *models, "--keep", "0.75"]
+    return ["data", "filter", *corpus, *models, *options, "--keep", "0.75"]
 
 
 def records(to: Path) -> list[dict[str, object]]:
@@ -92,7 +92,7 @@ def test_scores_are_the_dual_cross_entropy_and_the_lengths(
 ) -> None:
     """Entropies are those of forced scores; lengths are compared with those of all pairs."""
     files = noisy / "t.en", noisy / "t.de"
-    filter_corpus(*files, to=tmp_path, models=(model, model), device="cpu")
+    filter_corpus(*files, to=tmp_path, models=(model, model), detect=False, device="cpu")
     ahead, back = score(model, *files, device="cpu"), score(model, *files[::-1], device="cpu")
     lengths = [tuple(map(len, texts)) for texts in zip(*map(read_lines, files), strict=True)]
     ratio = median(tgt / src for src, tgt in lengths)
@@ -109,7 +109,7 @@ def test_a_dry_run_writes_scores_alone_and_a_later_one_goes_on(
     noisy: Path, model: Path, tmp_path: Path, command: Command
 ) -> None:
     to = tmp_path / "out"
-    given = arguments(noisy, model, to)
+    given = arguments(noisy, model, to, "--no-detect")
     dry = command(*given, "--dry-run")
     assert dry.code == 0, dry.err
     assert "nothing else is written: it is a dry run" in dry.err
@@ -139,11 +139,12 @@ def test_killed_it_goes_on_to_the_same_bytes(
     moment: KillAt, noisy: Path, model: Path, tmp_path: Path, command: Command
 ) -> None:
     out, whole = tmp_path / "out", tmp_path / "whole"
-    killed = start(*arguments(noisy, model, out), log=tmp_path / "log", kill_at=moment)
+    given = arguments(noisy, model, out, "--no-detect")
+    killed = start(*given, log=tmp_path / "log", kill_at=moment)
     killed.join()
     assert killed.exitcode == -signal.SIGKILL, (tmp_path / "log").read_text()
     for to in (out, whole):
-        assert command(*arguments(noisy, model, to)).code == 0
+        assert command(*arguments(noisy, model, to, "--no-detect")).code == 0
     for path in [*whole.glob("kept/kept.*"), *whole.glob("scores/*")]:
         assert (out / path.relative_to(whole)).read_bytes() == path.read_bytes()
 
@@ -173,10 +174,11 @@ def test_scores_of_rules_are_not_taken_for_those_of_models(
 ) -> None:
     to = tmp_path / "out"
     corpus: list[str | Path] = ["--src", noisy / "b.en", "--tgt", noisy / "b.de", "--to", to]
-    assert command("data", "filter", *corpus, "--no-models", "--dry-run").code == 0
-    told = command("data", "filter", *corpus, "--dry-run").mistake()
+    given = ["data", "filter", *corpus, "--no-detect", "--dry-run"]
+    assert command(*given, "--no-models").code == 0
+    told = command(*given).mistake()
     assert told.startswith(f'{to} was begun with models none, not "trained"; ')
-    told = command(*arguments(noisy, model, to)).mistake()
+    told = command(*arguments(noisy, model, to, "--no-detect")).mistake()
     assert told.startswith(f"{to} was begun with models none, not ")
 
 
@@ -216,7 +218,9 @@ def test_a_corpus_that_changes_meanwhile_is_noticed(noisy: Path, tmp_path: Path)
 
     files = tmp_path / "c.en", tmp_path / "c.de"
     with pytest.raises(InputError, match=r"c\.de was changed while it was read"):
-        filter_corpus(*files, to=tmp_path / "out", use_models=False, watcher=Meddler())
+        filter_corpus(
+            *files, to=tmp_path / "out", use_models=False, detect=False, watcher=Meddler()
+        )
     assert not (tmp_path / "out" / "kept").exists()
 
 

@@ -30,8 +30,8 @@ from transduce.pipelines.filtering.job import (
     SAMPLE_PAIRS,
     SCORES,
     FilterJob,
-    can_detect,
     checked_languages,
+    detector_for,
     model_settings,
     named_languages,
     share_to_keep,
@@ -49,7 +49,6 @@ from transduce.pipelines.pair_files import (
 from transduce.pipelines.stages import pipeline_folder, write_json
 from transduce.pipelines.training_stage import TrainingTexts, as_tree, train_stage
 from transduce.pipelines.watcher import PipelineWatcher
-from transduce.text.detection import LanguageDetector
 
 REPORT = "report.json"
 EXAMPLES = 3
@@ -127,7 +126,7 @@ def filter_corpus(
         models=None if models is None else (Path(models[0]), Path(models[1])),
         trains=use_models and models is None,
         languages=known,
-        detects=detect and can_detect(known, watcher),
+        detector=detector_for(known, watcher) if detect else None,
         preset=preset,
         settings=model_settings(as_tree(settings), device),
         sample_pairs=sample_pairs,
@@ -151,11 +150,11 @@ def _run(job: FilterJob, watcher: PipelineWatcher, *, dry_run: bool) -> Filtered
     watcher.stage("scoring pairs")
     folders = job.model_folders()
     load = partial(DualCrossEntropy, *folders, languages=job.languages, device=job.device)
-    detector = LanguageRule(LanguageDetector(), job.languages) if job.detects else None
+    rule = LanguageRule(job.detector, job.languages) if job.detector else None
     parts = write_scores(
         job.out / SCORES,
         judged_pairs(job.read()),
-        PairScorer(detector, load if job.uses_models else None, _lengths(job)),
+        PairScorer(rule, load if job.uses_models else None, _lengths(job)),
         job.described_scores(),
         shard_pairs=job.shard_pairs,
         progress=partial(_tell, watcher, total),

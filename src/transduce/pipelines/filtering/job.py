@@ -42,7 +42,7 @@ class FilterJob:
     models: tuple[Path, Path] | None
     trains: bool
     languages: tuple[str, str]
-    detects: bool
+    detector: LanguageDetector | None
     preset: str
     settings: Tree
     sample_pairs: int
@@ -74,7 +74,7 @@ class FilterJob:
             Stage(SAMPLE, {"models": models, **text, "sample": sample}),
             Stage(FORWARD, trained),
             Stage(REVERSE, trained),
-            Stage(SCORES, {"detection of languages": self.detects}),
+            Stage(SCORES, {"detection of languages": self.detector is not None}),
             Stage(KEPT, {"keep": self.keep}),
         ]
 
@@ -92,7 +92,7 @@ class FilterJob:
         folders = self.model_folders() if self.uses_models else ()
         return {
             **self.described_text(),
-            "languages": list(self.languages) if self.detects else None,
+            "languages": list(self.languages) if self.detector else None,
             "models": [digest_of_model(folder) for folder in folders],
         }
 
@@ -116,16 +116,17 @@ def checked_languages(languages: tuple[str, str] | None) -> tuple[str, str] | No
     return languages
 
 
-def can_detect(languages: tuple[str, str], watcher: PipelineWatcher) -> bool:
-    """Whether languages can be detected; say why not."""
+def detector_for(languages: tuple[str, str], watcher: PipelineWatcher) -> LanguageDetector | None:
+    """Return what detects these languages, or None and say why not."""
     detector = LanguageDetector.if_installed()
     if detector is None:
         watcher.noted(f"languages are not checked: {how_to_install('detect')}")
-        return False
+        return None
     unknown = [code for code in languages if not detector.knows(code)]
     if unknown:
         watcher.noted("languages are not checked: name both, such as --languages en,de")
-    return not unknown
+        return None
+    return detector
 
 
 def share_to_keep(keep: float | None, *, use_models: bool) -> float | None:
