@@ -1,22 +1,30 @@
 """How many planted bad pairs `transduce data filter` drops, by kind, as JSON.
 
 Of a corpus of two files, 5 % of the targets are spoilt: shuffled, in another language, truncated
-or copied. The text of the other language is a file.
+or copied. The text of the other language is a file. From the scores follows also what other weights
+of the lengths would have dropped.
 """
 
 import argparse
 import json
+import math
 import time
 from collections import Counter
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
 
+import numpy as np
+
 from transduce.data.corpus import Pair, read_lines
 from transduce.pipelines.filtering.filter_corpus import FilteredCorpus, filter_corpus
+from transduce.pipelines.filtering.lengths import LENGTH_WEIGHT
 from transduce.pipelines.filtering.planting import plant
 from transduce.pipelines.filtering.scores import Selection
+from transduce.pipelines.translated_pairs import best_share
 from transduce.pipelines.watcher import PipelineWatcher
+
+WEIGHTS = (0, 0.1, 0.2, 0.3, 0.5, 1)
 
 
 class Lines(PipelineWatcher):
@@ -48,9 +56,25 @@ def main() -> None:
         "recall": {kind: caught[kind] / count for kind, count in planted.items()},
         "recall of all": caught.total() / planted.total(),
         "reasons": dict(reasons),
+        "dropped by weight of lengths": {
+            weight: dict(dropped(parts, kinds, weight, keep=options.keep)) for weight in WEIGHTS
+        },
         "seconds": round(time.monotonic() - began, 1),
     }
     print(json.dumps(found, indent=1))
+
+
+def dropped(
+    parts: list[Path], kinds: dict[int, str], weight: float, *, keep: float
+) -> Counter[str]:
+    """Count the planted pairs that another weight of the lengths would drop."""
+    records = [json.loads(line) for part in parts for line in read_lines(part)]
+    scores = [
+        math.nan if one["reason"] else one["score"] + (LENGTH_WEIGHT - weight) * one["length"]
+        for one in records
+    ]
+    is_kept = best_share(np.array(scores, dtype=np.float32), keep)
+    return Counter(kind for number, kind in kinds.items() if not is_kept[number])
 
 
 def read(src: list[Path], tgt: list[Path]) -> Iterator[Pair]:

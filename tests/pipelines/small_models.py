@@ -16,6 +16,7 @@ SETTINGS = [
             "training.steps": 120,
             "run.checkpoint_steps": 120,
             "run.average": 1,
+            "run.score_sentences": 0,
         }
     ).items()
 ]
@@ -23,7 +24,9 @@ SETTINGS = [
 
 STUDENT = [
     f"--set={name}={value}"
-    for name, value in (TINY | {"training.steps": 12, "run.checkpoint_steps": 6}).items()
+    for name, value in (
+        TINY | {"training.steps": 12, "run.checkpoint_steps": 6, "run.score_sentences": 0}
+    ).items()
     if name != "model.vocab_size"
 ]
 """Of a model that has learnt little, with the vocabulary of its teacher."""
@@ -41,4 +44,5 @@ def write_text(folder: Path) -> Path:
     for name, some in (("a", pairs), ("t", others)):
         write_lines(folder / f"{name}.en", (pair.src for pair in some))
         write_lines(folder / f"{name}.de", (pair.tgt for pair in some))
+    write_lines(folder / "d.de", (pair.tgt for pair in pairs[:100]))
     return folder

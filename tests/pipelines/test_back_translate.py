@@ -2,6 +2,7 @@
 
 import shutil
 import signal
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,19 +12,21 @@ from hypothesis import strategies as st
 from tests.command import Command, KillAt, start
 from tests.pipelines.small_models import SETTINGS, write_lines
 from transduce.data.corpus import read_lines
+from transduce.errors import InputError
 from transduce.models.model_files import WEIGHTS
 from transduce.pipelines.back_translation import back_translate
 from transduce.pipelines.source_noise import MASK, SourceNoise
 from transduce.translation.load import load
 from transduce.translation.options import Options
+from transduce.translation.wording.rules import Wording
 
-SHARDS = ("--shard-lines", "20", "--window", "10", "--beam", "2", "--device", "cpu")
+SHARDS = ("--shard-lines", "10", "--window", "10", "--beam", "2", "--device", "cpu")
 
 
 @pytest.fixture(scope="session")
 def mono(corpus: Path) -> Path:
     """Some lines of German, in a file whose name says so."""
-    return write_lines(corpus / "mono.de", list(read_lines(corpus / "a.de"))[:60])
+    return write_lines(corpus / "mono.de", list(read_lines(corpus / "a.de"))[:30])
 
 
 def made(out: Path) -> dict[str, bytes]:
@@ -31,48 +34,46 @@ def made(out: Path) -> dict[str, bytes]:
 
 
 def test_pairs_are_a_models_sources_and_the_text(
-    mono: Path, reverse: Path, tmp_path: Path, command: Command
+    mono: Path, model: Path, tmp_path: Path, command: Command
 ) -> None:
-    done = command("back-translate", reverse, "--mono", mono, "--out", tmp_path / "out", *SHARDS)
+    done = command("back-translate", model, "--mono", mono, "--out", tmp_path / "out", *SHARDS)
     assert done.code == 0, done.err
     pairs = tmp_path / "out" / "pairs"
     sources = list(read_lines(pairs / "synthetic.en"))
     targets = list(read_lines(pairs / "synthetic.de"))
     assert f"wrote {pairs / 'synthetic.en'} and {pairs / 'synthetic.de'}" in done.err
-    found = load(reverse, "cpu").translate(list(read_lines(mono)), Options(beam=2))
+    found = load(model, "cpu").translate(list(read_lines(mono)), Options(beam=2))
     known = {one.source: f"<bt> {one.text}" for one in found}
-    assert len(targets) > 10
+    assert len(targets) > 5
     assert [known[target] for target in targets] == sources
 
 
 def test_forward_pairs_have_the_text_as_source_and_no_tag(
-    mono: Path, reverse: Path, tmp_path: Path
+    mono: Path, model: Path, tmp_path: Path
 ) -> None:
     options = Options(beam=2)
-    back = back_translate(reverse, mono=mono, out=tmp_path / "back", tag="", options=options)
-    ahead = back_translate(reverse, mono=mono, out=tmp_path / "on", forward=True, options=options)
+    back = back_translate(model, mono=mono, out=tmp_path / "back", tag="", options=options)
+    ahead = back_translate(model, mono=mono, out=tmp_path / "on", forward=True, options=options)
     assert (ahead.src.name, ahead.tgt.name) == ("synthetic.de", "synthetic.en")
     assert ahead.src.read_bytes() == back.tgt.read_bytes()
     assert ahead.tgt.read_bytes() == back.src.read_bytes()
 
 
-def test_samples_and_noise_follow_the_seed(mono: Path, reverse: Path, tmp_path: Path) -> None:
+def test_samples_and_noise_follow_the_seed(mono: Path, model: Path, tmp_path: Path) -> None:
     texts = {}
     for seed, name in [(1, "a"), (1, "b"), (2, "c")]:
         found = back_translate(
-            reverse, mono=mono, out=tmp_path / name, method="sample", seed=seed, device="cpu"
+            model, mono=mono, out=tmp_path / name, method="sample", seed=seed, device="cpu"
         )
         texts[name] = found.src.read_bytes()
     assert texts["a"] == texts["b"] != texts["c"]
 
 
-def test_noise_changes_beam_searchs_sources_alone(
-    mono: Path, reverse: Path, tmp_path: Path
-) -> None:
+def test_noise_changes_beam_searchs_sources_alone(mono: Path, model: Path, tmp_path: Path) -> None:
     options = Options(beam=2)
-    plain = back_translate(reverse, mono=mono, out=tmp_path / "beam", options=options)
+    plain = back_translate(model, mono=mono, out=tmp_path / "beam", options=options)
     noisy = back_translate(
-        reverse, mono=mono, out=tmp_path / "noise", method="noise", options=options
+        model, mono=mono, out=tmp_path / "noise", method="noise", options=options
     )
     assert noisy.tgt.read_bytes() == plain.tgt.read_bytes()
     assert noisy.src.read_bytes() != plain.src.read_bytes()
@@ -111,6 +112,7 @@ def test_rates_of_noise_are_as_asked_for() -> None:
     assert abs(sum(line.count(MASK) for line in noised) / left - 0.1) < 0.01
 
 
+@pytest.mark.exhaustive(after=1)
 @pytest.mark.parametrize(
     "moment",
     [
@@ -120,9 +122,9 @@ def test_rates_of_noise_are_as_asked_for() -> None:
     ids=["in a shard", "before the pairs"],
 )
 def test_killed_it_goes_on_to_the_same_bytes(
-    moment: KillAt, mono: Path, reverse: Path, tmp_path: Path, command: Command
+    moment: KillAt, mono: Path, model: Path, tmp_path: Path, command: Command
 ) -> None:
-    arguments = ("back-translate", reverse, "--mono", mono, "--method", "sample", *SHARDS, "--out")
+    arguments = ("back-translate", model, "--mono", mono, "--method", "sample", *SHARDS, "--out")
     killed = start(*arguments, tmp_path / "out", log=tmp_path / "log", kill_at=moment)
     killed.join()
     assert killed.exitcode == -signal.SIGKILL, (tmp_path / "log").read_text()
@@ -132,10 +134,10 @@ def test_killed_it_goes_on_to_the_same_bytes(
 
 
 def test_other_options_are_refused(
-    mono: Path, reverse: Path, tmp_path: Path, command: Command
+    mono: Path, model: Path, tmp_path: Path, command: Command
 ) -> None:
     out = tmp_path / "out"
-    arguments = ("back-translate", reverse, "--mono", mono, "--out", out, *SHARDS)
+    arguments = ("back-translate", model, "--mono", mono, "--out", out, *SHARDS)
     assert command(*arguments).code == 0
     told = command(*arguments, "--tag", "<x>").mistake()
     assert told == (
@@ -145,8 +147,39 @@ def test_other_options_are_refused(
     shutil.rmtree(out / "pairs")
     assert command(*arguments, "--tag", "<x>").code == 0
     assert next(read_lines(out / "pairs" / "synthetic.en")).startswith("<x> ")
-    told = command("back-translate", reverse, "--mono", mono, "--out", mono.parent).mistake()
+    told = command("back-translate", model, "--mono", mono, "--out", mono.parent).mistake()
     assert told.startswith(f"{mono.parent} has other files (a.de): choose a new or an empty folder")
+
+
+def test_ctrl_c_says_how_to_go_on(
+    mono: Path, model: Path, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(*_arguments: object) -> None:
+        raise KeyboardInterrupt
+
+    arguments = ("back-translate", model, "--mono", mono, "--out", tmp_path / "out", *SHARDS)
+    with monkeypatch.context() as patch:
+        patch.setattr("transduce.pipelines.back_translation.translate_stage", interrupted)
+        stopped = command(*arguments)
+    assert stopped.code == 130
+    assert "Stopped. The same command goes on from here." in stopped.err
+    assert command(*arguments).code == 0
+
+
+def test_a_seed_that_nothing_is_drawn_with_may_change(
+    mono: Path, model: Path, tmp_path: Path
+) -> None:
+    options = Options(beam=2)
+    first = back_translate(model, mono=mono, out=tmp_path, options=options, seed=1)
+    assert first == back_translate(model, mono=mono, out=tmp_path, options=options, seed=2)
+
+
+def test_a_glossary_is_an_option_too(mono: Path, model: Path, tmp_path: Path) -> None:
+    options = Options(beam=2)
+    back_translate(model, mono=mono, out=tmp_path, options=options)
+    other = replace(options, wording=Wording(forbidden=("window",)))
+    with pytest.raises(InputError, match=r"was begun with wording none, not "):
+        back_translate(model, mono=mono, out=tmp_path, options=other)
 
 
 @pytest.mark.parametrize(
@@ -158,18 +191,19 @@ def test_other_options_are_refused(
     ],
 )
 def test_mistakes_are_one_line(
-    options: list[str], message: str, mono: Path, reverse: Path, tmp_path: Path, command: Command
+    options: list[str], message: str, mono: Path, model: Path, tmp_path: Path, command: Command
 ) -> None:
     out = tmp_path / "out"
-    told = command("back-translate", reverse, "--mono", mono, "--out", out, *options).mistake()
+    told = command("back-translate", model, "--mono", mono, "--out", out, *options).mistake()
     assert told.startswith(message)
     assert not out.exists()
 
 
 def iterated(corpus: Path, mono: Path, out: Path, *options: str) -> list[str | Path]:
     pairs: list[str | Path] = ["--src", corpus / "a.en", "--tgt", corpus / "a.de", "--mono", mono]
-    settings = [f"--set={change}" for change in [*SETTINGS, "run.checkpoint_steps=60"]]
-    return ["iterate", *pairs, "--out", out, *settings, "--device", "cpu", *options]
+    settings = [f"--set={change}" for change in SETTINGS]
+    few = ["--set=training.steps=20", "--set=run.checkpoint_steps=10", "--method", "sample"]
+    return ["iterate", *pairs, "--out", out, *settings, *few, "--device", "cpu", *options]
 
 
 @pytest.mark.exhaustive
@@ -180,9 +214,9 @@ def test_an_iteration_goes_on_to_the_same_bytes(corpus: Path, mono: Path, tmp_pa
     done.join()
     assert done.exitcode == 0, (tmp_path / "log").read_text()
     for moment in (
-        KillAt("os.rename", r"1-reverse/checkpoints/step-000000000060.*\.making"),
+        KillAt("os.rename", r"1-reverse/checkpoints/step-000000000010.*\.making"),
         KillAt("os.rename", r"1-synthetic/pairs\.[0-9a-f]+\.making"),
-        KillAt("os.rename", r"1-final/checkpoints/step-000000000060.*\.making"),
+        KillAt("os.rename", r"1-final/checkpoints/step-000000000010.*\.making"),
     ):
         killed = start(*iterated(corpus, mono, out), log=tmp_path / "log", kill_at=moment)
         killed.join()

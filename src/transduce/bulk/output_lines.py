@@ -17,9 +17,14 @@ def output_lines(number: int, translation: Translation, form: OutputForm) -> Ite
         yield json.dumps(_as_object(translation), ensure_ascii=False)
     elif form == "n-best":
         for text, score in translation.alternatives:
-            yield f"{number} ||| {_on_one_line(text)} ||| {score:.4f}"
+            yield f"{number} ||| {on_one_line(text)} ||| {score:.4f}"
     else:
-        yield _on_one_line(translation.text)
+        yield on_one_line(translation.text)
+
+
+def on_one_line(text: str) -> str:
+    """Replace line ends, which a model may write: they would shift all lines that follow."""
+    return text.replace("\r", " ").replace("\n", " ")
 
 
 def _as_object(translation: Translation) -> dict[str, Any]:
@@ -47,8 +52,3 @@ def _match(match: MemoryMatch) -> dict[str, Any]:
 def _finite(score: float) -> float | None:
     """Return None for infinity, which JSON does not have."""
     return score if math.isfinite(score) else None
-
-
-def _on_one_line(text: str) -> str:
-    """Replace line ends, which a model may write: they would shift all lines that follow."""
-    return text.replace("\r", " ").replace("\n", " ")

@@ -10,10 +10,10 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
+from transduce.bulk.translate import ShardedTranslation
 from transduce.bulk.workers import ModelSource
 from transduce.data.corpus import DEFAULT_FIELDS, Pair
 from transduce.errors import InputError
-from transduce.files.resumable import content_digest
 from transduce.models.folder import load_settings
 from transduce.pipelines.pair_files import (
     OUTCOME,
@@ -27,8 +27,6 @@ from transduce.pipelines.pair_files import (
 from transduce.pipelines.source_noise import SourceNoise
 from transduce.pipelines.stages import (
     Stage,
-    described_options,
-    digest_of_model,
     pipeline_folder,
     read_outcome,
 )
@@ -37,13 +35,13 @@ from transduce.pipelines.translated_pairs import (
     LineTranslations,
     by_score,
     judge_translations,
-    read_translations,
     require_kept,
 )
 from transduce.pipelines.translation_stage import (
     BulkJob,
     BulkSettings,
     translate_stage,
+    translated_lines,
 )
 from transduce.pipelines.watcher import PipelineWatcher
 from transduce.search.sample import Sampling
@@ -69,11 +67,8 @@ class SyntheticPairs:
 
 @dataclass(frozen=True)
 class _Job:
-    source: ModelSource
-    mono: list[Path]
+    text: BulkJob
     out: Path
-    fields: str
-    options: Options
     noise: SourceNoise | None
     forward: bool
     tag: str
@@ -83,27 +78,21 @@ class _Job:
     @property
     def endings(self) -> tuple[str, str]:
         """The languages of the pairs: from that of the synthetic side, or to it."""
-        source, target = languages_of(load_settings(self.source.folders[0]))
+        source, target = languages_of(load_settings(self.text.source.folders[0]))
         if self.forward:
             return source, target
         return ("src", "tgt") if (source, target) == ("src", "tgt") else (target, source)
 
     def stages(self) -> list[Stage]:
         """Describe what each stage is made from."""
-        translations = {
-            "model": [digest_of_model(folder) for folder in self.source.folders],
-            "text": content_digest(self.mono),
-            "fields": self.fields,
-            **described_options(self.options),
-        }
         pairs = {
             "forward": self.forward,
             "tag": self.tag,
             "noise": self.noise and asdict(self.noise),
             "keep": self.keep,
-            "seed": self.seed,
+            "seed": self.seed if self.noise else None,
         }
-        return [Stage(TRANSLATIONS, translations), Stage(PAIRS, pairs)]
+        return [Stage(TRANSLATIONS, self.text.described()), Stage(PAIRS, pairs)]
 
 
 def back_translate(
@@ -119,6 +108,7 @@ def back_translate(
     options: Options | None = None,
     seed: int = 1,
     fields: str = DEFAULT_FIELDS,
+    to: str | None = None,
     device: str = "auto",
     precision: Precision = "float32",
     engine: EngineName | None = None,
@@ -138,6 +128,7 @@ def back_translate(
     keep: the share of the lines to keep at most, by the model's score per token; faulty
         translations are never kept.
     options: the beam and the length penalty; a seed for samples and noise is `seed`.
+    to: the language to translate into, for a model of several.
     device, precision, engine, shard_lines, window, on: as for `translate_in_shards`.
 
     Raises `InputError` if the folder was begun with other things, and says which.
@@ -150,13 +141,13 @@ def back_translate(
         raise InputError("noise is for sources that a model wrote: use --method noise")
     if method == "noise" and forward:
         raise InputError("--method noise changes what a model wrote: leave out --forward")
-    chosen = options or default_options(folders[0])
+    sampling = Sampling(seed=seed) if method == "sample" else None
+    chosen = replace(options or default_options(folders[0]), sampling=sampling)
     job = _Job(
-        source=ModelSource(folders, device, precision, engine),
-        mono=paths_of(mono),
+        text=BulkJob(
+            ModelSource(folders, device, precision, engine, to=to), paths_of(mono), fields, chosen
+        ),
         out=Path(out),
-        fields=fields,
-        options=replace(chosen, sampling=Sampling(seed=seed) if method == "sample" else None),
         noise=(noise or SourceNoise()) if method == "noise" else None,
         forward=forward,
         tag=_checked_tag(("" if forward else TAG) if tag is None else tag),
@@ -168,10 +159,9 @@ def back_translate(
         if (job.out / PAIRS).exists():
             watcher.stage(TITLE, is_done=True)
         else:
-            text = BulkJob(job.source, job.mono, job.fields, job.options)
             bulk = BulkSettings(shard_lines, window, on)
-            done = translate_stage(TITLE, job.out / TRANSLATIONS, text, bulk, watcher)
-            _make_pairs(job, done.parts, watcher)
+            done = translate_stage(TITLE, job.out / TRANSLATIONS, job.text, bulk, watcher)
+            _make_pairs(job, done, watcher)
     src, tgt = (job.out / PAIRS / f"{NAME}.{ending}" for ending in job.endings)
     return SyntheticPairs(src, tgt, read_outcome(job.out / PAIRS / OUTCOME))
 
@@ -182,12 +172,13 @@ def _checked_tag(tag: str) -> str:
     return tag
 
 
-def _make_pairs(job: _Job, parts: list[Path], watcher: PipelineWatcher) -> None:
-    watcher.stage("writing pairs")
-    rank = by_score(job.source.folders[0], job.options)
-    judgement = judge_translations(read_translations(parts), rank, keep=job.keep)
+def _make_pairs(job: _Job, done: ShardedTranslation, watcher: PipelineWatcher) -> None:
+    watcher.stage("choosing pairs")
+    rank = by_score(job.text.source.folders[0], job.text.options)
+    judgement = judge_translations(translated_lines(done, watcher), rank, keep=job.keep)
     require_kept(judgement, job.out / TRANSLATIONS)
-    pairs = _pairs(job, read_translations(parts), judgement)
+    watcher.stage("writing pairs")
+    pairs = _pairs(job, translated_lines(done, watcher), judgement)
     write_pair_folder(job.out / PAIRS, NAME, job.endings, pairs, judgement.described())
 
 

@@ -7,10 +7,10 @@ CTranslate2; `measured`, quality and speed of all; and the report.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import chain
 from pathlib import Path
 from typing import Any, Literal
 
+from transduce.bulk.translate import ShardedTranslation
 from transduce.bulk.workers import ModelSource
 from transduce.config.presets import preset_named
 from transduce.config.schema import Tree, merge
@@ -36,30 +36,28 @@ from transduce.pipelines.pair_files import (
     paths_of,
     write_pair_folder,
 )
-from transduce.pipelines.report import write_report
+from transduce.pipelines.report import remove_report, write_report
 from transduce.pipelines.stages import (
     Stage,
-    described_options,
-    digest_of_model,
     pipeline_folder,
     read_outcome,
 )
 from transduce.pipelines.training_stage import TrainingTexts, as_tree, train_stage
 from transduce.pipelines.translated_pairs import (
-    LineTranslations,
     by_agreement,
     by_score,
     judge_translations,
     kept_pairs,
-    read_translations,
     require_kept,
 )
 from transduce.pipelines.translation_stage import (
     BulkJob,
     BulkSettings,
     translate_stage,
+    translated_lines,
 )
 from transduce.pipelines.watcher import PipelineWatcher
+from transduce.text.tokenizer import Tokenizer
 from transduce.translation.inference import Precision
 from transduce.translation.load import EngineName, default_options
 from transduce.translation.options import Options
@@ -92,11 +90,8 @@ class Distillation:
 class _Job:
     """What was asked for, checked."""
 
-    source: ModelSource  # the teacher
-    src: list[Path]
+    text: BulkJob  # what the teacher translates
     tgt: list[Path]
-    fields: str
-    options: Options
     by: Criterion
     keep: float
     preset: str
@@ -108,20 +103,12 @@ class _Job:
     @property
     def teacher(self) -> Path:
         """The teacher, or the first of several, which all have one vocabulary."""
-        return self.source.folders[0]
+        return self.text.source.folders[0]
 
     def stages(self) -> list[Stage]:
         """Describe what each stage is made from."""
         return [
-            Stage(
-                TRANSLATIONS,
-                {
-                    "teacher": [digest_of_model(folder) for folder in self.source.folders],
-                    "source text": content_digest(self.src),
-                    "fields": self.fields,
-                    **described_options(self.options),
-                },
-            ),
+            Stage(TRANSLATIONS, self.text.described()),
             Stage(
                 PAIRS,
                 {"references": content_digest(self.tgt), "by": self.by, "keep": self.keep},
@@ -131,7 +118,8 @@ class _Job:
                 {
                     "preset": self.preset,
                     "settings": self.settings,
-                    "development text": content_digest(chain(*self.dev)),
+                    "development source": content_digest(self.dev[0]),
+                    "development target": content_digest(self.dev[1]),
                 },
             ),
             Stage(INT8, {}),
@@ -188,11 +176,13 @@ def distill(
     if not folders or not paths_of(src):
         raise InputError("what to learn from? Give a teacher's folder, and a text with --src")
     job = _Job(
-        source=ModelSource(folders, device, precision, engine),
-        src=paths_of(src),
+        text=BulkJob(
+            ModelSource(folders, device, precision, engine),
+            paths_of(src),
+            fields,
+            options or default_options(folders[0]),
+        ),
         tgt=paths_of(tgt),
-        fields=fields,
-        options=options or default_options(folders[0]),
         by=by or ("agreement" if paths_of(tgt) else "score"),
         keep=keep,
         preset=preset,
@@ -209,24 +199,30 @@ def distill(
 
 def _check(job: _Job) -> None:
     """Raise if what was asked for makes no sense, before anything is done."""
+    if Tokenizer.load(settings_folder(job.teacher) / TOKENIZER).languages:
+        raise InputError(
+            f"{job.teacher} translates into several languages, and a student learns one direction: "
+            "make pairs with 'transduce back-translate --forward --to CODE', and train on them"
+        )
     check_share(job.keep)
     preset_named(job.preset)
     if job.by == "agreement" and not job.tgt:
         raise InputError("--by agreement compares with references: give them with --tgt")
-    if job.by == "score" and job.options.n_best > 1:
+    if job.by == "score" and job.text.options.n_best > 1:
         raise InputError(
-            f"the best of {job.options.n_best} translations is chosen by agreement: give "
+            f"the best of {job.text.options.n_best} translations is chosen by agreement: give "
             "references with --tgt, or ask for one"
         )
 
 
 def _run(job: _Job, bulk: BulkSettings, watcher: PipelineWatcher) -> Distillation:
     """Go through the stages."""
+    if not (job.out / MEASURED).exists():
+        remove_report(job.out)  # it would be that of another student
     if not (job.out / PAIRS).exists():
-        text = BulkJob(job.source, job.src, job.fields, job.options)
         title = "translating with the teacher"
-        done = translate_stage(title, job.out / TRANSLATIONS, text, bulk, watcher)
-        _choose_pairs(job, done.parts, done.lines, watcher)
+        done = translate_stage(title, job.out / TRANSLATIONS, job.text, bulk, watcher)
+        _choose_pairs(job, done, watcher)
     _tell_pairs(job, watcher)
     if not _train_student(job, watcher):
         return Distillation(job.out, job.out / STUDENT, None, None, is_stopped=True)
@@ -234,10 +230,13 @@ def _run(job: _Job, bulk: BulkSettings, watcher: PipelineWatcher) -> Distillatio
     measured = measure(
         job.out / MEASURED,
         systems_of(
-            job.source, job.out / STUDENT, int8, replace(job.options, n_best=1, sampling=None)
+            job.text.source,
+            job.out / STUDENT,
+            int8,
+            replace(job.text.options, n_best=1, sampling=None),
         ),
         job.tests,
-        sample=sample_sentences(job.tests, job.src, fields=job.fields),
+        sample=sample_sentences(job.tests, job.text.files, fields=job.text.fields),
         watcher=watcher,
     )
     report = write_report(job.out, measured, read_outcome(job.out / PAIRS / OUTCOME))
@@ -262,23 +261,19 @@ def _student_settings(
     return merge(own, given)
 
 
-def _choose_pairs(job: _Job, parts: list[Path], lines: int, watcher: PipelineWatcher) -> None:
+def _choose_pairs(job: _Job, done: ShardedTranslation, watcher: PipelineWatcher) -> None:
     watcher.stage("choosing pairs")
     rank = (
-        by_score(job.teacher, job.options)
+        by_score(job.teacher, job.text.options)
         if job.by == "score"
-        else by_agreement(_references(job, lines))
+        else by_agreement(_references(job, done.lines))
     )
 
-    def read() -> Iterator[LineTranslations]:
-        for done, line in enumerate(read_translations(parts), start=1):
-            yield line
-            watcher.working(done, lines)
-
-    judgement = judge_translations(read(), rank, keep=job.keep)
+    judgement = judge_translations(translated_lines(done, watcher), rank, keep=job.keep)
     require_kept(judgement, job.out / TRANSLATIONS)
     endings = languages_of(load_settings(job.teacher))
-    pairs = kept_pairs(read(), judgement)
+    watcher.stage("writing pairs")
+    pairs = kept_pairs(translated_lines(done, watcher), judgement)
     write_pair_folder(
         job.out / PAIRS, "train", endings, pairs, judgement.described() | {"by": job.by}
     )
@@ -287,12 +282,12 @@ def _choose_pairs(job: _Job, parts: list[Path], lines: int, watcher: PipelineWat
 def _references(job: _Job, lines: int) -> Iterator[str]:
     def read() -> Iterator[str]:
         for path in job.tgt:
-            yield from read_side(path, "tgt", fields=job.fields)
+            yield from read_side(path, "tgt", fields=job.text.fields)
 
     count = sum(1 for _ in read())
     if count != lines:
         raise InputError(
-            f"{job.tgt[0]} has {counted(count, 'line')} but {job.src[0]} has {lines:,}: "
+            f"{job.tgt[0]} has {counted(count, 'line')} but {job.text.files[0]} has {lines:,}: "
             "references must match line by line"
         )
     return read()

@@ -53,9 +53,8 @@ class _Job:
         texts = self.texts
         trained: dict[str, Any] = {
             "pairs": content_digest([*texts.src, *texts.tgt]),
-            "development and held-out text": content_digest(
-                [*texts.dev_src, *texts.dev_tgt, *texts.held_out]
-            ),
+            "development text": content_digest([*texts.dev_src, *texts.dev_tgt]),
+            "held-out text": content_digest(texts.held_out),
             "preset": self.preset,
             "settings": self.settings,
         }

@@ -11,6 +11,7 @@ from typing import Any
 
 import torch
 
+from transduce.bulk.output_lines import on_one_line
 from transduce.bulk.workers import ModelSource
 from transduce.data.corpus import DEFAULT_FIELDS, format_of, read_lines, read_side
 from transduce.errors import InputError, counted
@@ -109,12 +110,14 @@ def check_tests(src: list[Path], ref: list[Path], *, fields: str) -> tuple[Measu
         )
     tests = tuple(MeasuredTest(*paths, fields) for paths in zip(src, ref, strict=True))
     for test in tests:
-        lines = len(test.sources())
-        if lines != len(test.references()) or not lines:
+        lines, references = len(test.sources()), len(test.references())
+        if lines != references:
             raise InputError(
-                f"{test.ref} has {counted(len(test.references()), 'line')} but {test.src} has "
-                f"{lines:,}: they must match line by line"
+                f"{test.ref} has {counted(references, 'line')} but {test.src} has {lines:,}: they "
+                "must match line by line"
             )
+        if not any(line.strip() for line in test.sources()):
+            raise InputError(f"{test.src} has no sentence: give a test set with some")
         if lines > MAX_RESAMPLED:
             raise InputError(f"{test.src} has {lines:,} lines: give at most {MAX_RESAMPLED:,}")
     return tests
@@ -124,11 +127,9 @@ def sample_sentences(
     tests: Sequence[MeasuredTest], texts: Sequence[Path], *, fields: str
 ) -> list[str]:
     """Return sentences to measure speed on: of the first test set, or of the text."""
-    if tests:
-        lines = iter(tests[0].sources())
-    else:
-        lines = (line for path in texts for line in read_side(path, fields=fields))
-    return list(islice((line for line in lines if line.strip()), SPEED_SENTENCES))
+    sources = [tests[0].sources()] if tests else (read_side(path, fields=fields) for path in texts)
+    lines = (line for source in sources for line in source if line.strip())
+    return list(islice(lines, SPEED_SENTENCES))
 
 
 def systems_of(
@@ -194,7 +195,7 @@ def _translations(
         translator = system.source.load()
         with reporting_write_errors(path), atomic_file(path) as making, making.open("wb") as out:
             for done, found in enumerate(translator.stream(sources, system.options), start=1):
-                out.write(" ".join(found.text.splitlines()).encode() + b"\n")
+                out.write(f"{on_one_line(found.text)}\n".encode())
                 watcher.working(done, len(sources))
     return list(read_lines(path))
 

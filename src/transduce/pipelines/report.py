@@ -27,6 +27,13 @@ def write_report(folder: Path, measured: Measured, pairs: dict[str, Any]) -> dic
     return found
 
 
+def remove_report(folder: Path) -> None:
+    """Remove the report of what is measured anew."""
+    with reporting_write_errors(folder):
+        for name in (REPORT_MD, PICTURE, REPORT_JSON):
+            (folder / name).unlink(missing_ok=True)
+
+
 def _lines(measured: Measured, pairs: dict[str, Any]) -> list[str]:
     lines = ["# A student and its teacher", "", *_pair_lines(pairs), ""]
     lines += ["## Size and speed", "", *_speed_table(measured.speeds), ""]

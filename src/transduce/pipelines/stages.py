@@ -8,7 +8,7 @@ other things is refused while the outcome of that stage, or of a later one, is t
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,10 +23,8 @@ from transduce.files.checksums import (
 from transduce.files.errors import reporting_read_errors, reporting_write_errors
 from transduce.files.locks import locked
 from transduce.files.regular import read_json
-from transduce.files.resumable import content_digest, differences
+from transduce.files.resumable import Change, content_digest
 from transduce.models.model_files import find_model
-from transduce.translation.options import Options
-from transduce.translation.wording.rules import NO_WORDING
 
 DESCRIPTION, LOCK = "pipeline.json", "lock"
 NAME = "pipeline"
@@ -69,13 +67,6 @@ def digest_of_model(folder: Path) -> str:
     return content_digest(paths)
 
 
-def described_options(options: Options) -> dict[str, Any]:
-    """Describe how a model translates."""
-    settings = asdict(replace(options, wording=NO_WORDING))
-    del settings["wording"]
-    return settings
-
-
 def write_json(path: Path, content: Mapping[str, Any]) -> None:
     """Write an object to a file that is complete or absent, with its checksum."""
     text = json.dumps(with_checksum(content), indent=1, ensure_ascii=False)
@@ -83,9 +74,11 @@ def write_json(path: Path, content: Mapping[str, Any]) -> None:
         making.write_text(f"{text}\n", encoding="utf-8")
 
 
-def read_outcome(path: Path) -> dict[str, Any]:
+REMOVE_OUTCOME = "remove it: the same command makes it again"
+
+
+def read_outcome(path: Path, remedy: str = REMOVE_OUTCOME) -> dict[str, Any]:
     """Read what `write_json` wrote; raise `DamagedFileError` if it is not as it was written."""
-    remedy = "remove it: the same command makes it again"
     try:
         with reporting_read_errors(path):
             content = read_json(path)
@@ -121,11 +114,11 @@ def _begin(folder: Path, name: str, stages: Sequence[Stage]) -> None:
     path = folder / DESCRIPTION
     now: dict[str, Any] = {NAME: name} | {stage.outcome: dict(stage.made_from) for stage in stages}
     now = json.loads(json.dumps(now))  # as it is read back
-    before = _described(path) if path.exists() else now
+    before = _described(path) if path.exists() else {NAME: name}
     if before.get(NAME) != name:
         raise InputError(f"{folder} is of {before.get(NAME)}, not of {name}: choose another --out")
     for number, stage in enumerate(stages):
-        changes = differences(dict(before.get(stage.outcome) or {}), now[stage.outcome])
+        changes = _changes(before.get(stage.outcome, {}), now[stage.outcome])
         later = [folder / one.outcome for one in stages[number:]]
         if changes and (there := [str(one) for one in later if one.exists()]):
             raise InputError(
@@ -133,14 +126,30 @@ def _begin(folder: Path, name: str, stages: Sequence[Stage]) -> None:
                 f"again to go on; to start over from there, remove {' and '.join(there)}, or "
                 "choose another --out"
             )
-    if before != now or not path.exists():
-        write_json(path, now)
+    known = before | now  # with the stages of a command of more rounds
+    if known != before or not path.exists():
+        write_json(path, known)
+
+
+def _changes(before: Any, now: Any, name: str = "") -> list[Change]:
+    """Return what differs between two descriptions; of settings, those that differ alone."""
+    if before == now:
+        return []
+    if not all(isinstance(one, dict | None) for one in (before, now)):
+        return [Change(name, before, now)]
+    before, now = before or {}, now or {}
+    inner = name + "." if name else ""
+    names = dict.fromkeys([*now, *before])
+    return [
+        change
+        for one in names
+        for change in _changes(before.get(one), now.get(one), f"{inner}{one}")
+    ]
 
 
 def _described(path: Path) -> dict[str, Any]:
-    found = read_outcome(path)
+    remedy = "remove the folder, or choose another --out"
+    found = read_outcome(path, remedy)
     if not all(isinstance(value, dict) for name, value in found.items() if name != NAME):
-        raise DamagedFileError(
-            path, "it is no description of a pipeline", "remove the folder, or choose another --out"
-        )
+        raise DamagedFileError(path, "it is no description of a pipeline", remedy)
     return found

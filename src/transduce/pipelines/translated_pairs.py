@@ -1,12 +1,12 @@
 """Pairs of texts and their translations by a model, and which of them are kept.
 
 Translations come from the parts of `translate_in_shards`, as JSON lines. They stream through twice:
-to judge them all, and to write those that are kept. Between, 6 bytes of each line are in memory.
+to judge them all, and to write those that are kept. In memory are some 30 bytes of each line:
+digests, qualities and their order.
 """
 
 import json
 import math
-import re
 from array import array
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -19,6 +19,7 @@ from typing import Any
 import numpy as np
 from sacrebleu.metrics.chrf import CHRF
 
+from transduce.bulk.output_lines import on_one_line
 from transduce.data.cleaning import DEFAULT_RULES, DuplicateFilter, PairFilter, judge
 from transduce.data.corpus import Pair
 from transduce.data.formats.lines import read_lines
@@ -32,7 +33,6 @@ UNUSUAL = "degenerate, or cut into pieces"
 WORST = "among the worst"
 EXAMPLES = 3
 SHOWN_CHARACTERS = 200
-_BREAKS = re.compile(r"[\r\n]")
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ Rank = Callable[[LineTranslations], tuple[int, float]]
 class Judgement:
     """Which translations of a text are kept, and why others are not."""
 
-    is_kept: Sequence[bool]
+    is_kept: "np.ndarray[Any, np.dtype[np.bool_]]"
     choices: Sequence[int]  # which of its translations is taken, for each line
     dropped: Counter[str] = field(default_factory=Counter)
     examples: dict[str, list[Pair]] = field(default_factory=dict)
@@ -62,7 +62,7 @@ class Judgement:
         """Describe it as JSON."""
         return {
             "lines": len(self.is_kept),
-            "kept": int(np.sum(self.is_kept)),
+            "kept": int(self.is_kept.sum()),
             "dropped": dict(self.dropped),
             "least": self.least,
             "examples": {
@@ -77,10 +77,10 @@ def read_translations(parts: Iterable[Path]) -> Iterator[LineTranslations]:
         for line in read_lines(part):
             row = json.loads(line)
             found = tuple(
-                (_on_one_line(one["text"]), -math.inf if one["score"] is None else one["score"])
+                (on_one_line(one["text"]), -math.inf if one["score"] is None else one["score"])
                 for one in row["alternatives"]
             )
-            yield LineTranslations(_on_one_line(row["source"]), found, row["note"])
+            yield LineTranslations(on_one_line(row["source"]), found, row["note"])
 
 
 def by_score(model: Path, options: Options) -> Rank:
@@ -125,7 +125,7 @@ def judge_translations(lines: Iterable[LineTranslations], rank: Rank, *, keep: f
     pairs = (Pair(line.source, line.alternatives[best][0]) for line, best, _ in with_pairs)
     judged = judge(pairs, fit, duplicates=DuplicateFilter())
     choices, qualities = array("H"), array("f")
-    found = Judgement((), choices)
+    found = Judgement(np.zeros(0, dtype=bool), choices)
     for (pair, fault), (line, best, quality) in zip(judged, with_ranks, strict=True):
         if fault is None and (line.note or not math.isfinite(quality)):
             fault = UNUSUAL
@@ -147,15 +147,21 @@ def kept_pairs(lines: Iterable[LineTranslations], judgement: Judgement) -> Itera
 
 def require_kept(judgement: Judgement, translations: Path) -> None:
     """Raise if no translation is kept."""
-    if not any(judgement.is_kept):
+    if not judgement.is_kept.any():
         raise InputError(
             f"none of {counted(len(judgement.is_kept), 'translation')} is usable (see "
             f"{translations}): train the model longer, or give it text in its own language"
         )
 
 
-def best_share(qualities: "np.ndarray[Any, np.dtype[np.float32]]", most: int) -> Any:
-    """Return which of some numbers are the best `most`; NaN is never, of equal ones the first."""
+def best_share(
+    qualities: "np.ndarray[Any, np.dtype[np.float32]]", share: float
+) -> "np.ndarray[Any, np.dtype[np.bool_]]":
+    """Return which of some numbers are the best share, at least one; of equal ones the first.
+
+    NaN is never among them.
+    """
+    most = max(1, round(share * qualities.size))
     order = np.argsort(-qualities, kind="stable")  # NaN comes last
     sound = int(np.sum(~np.isnan(qualities)))
     chosen = np.zeros(qualities.size, dtype=bool)
@@ -166,12 +172,12 @@ def best_share(qualities: "np.ndarray[Any, np.dtype[np.float32]]", most: int) ->
 def _keep_best(
     found: Judgement, qualities: "np.ndarray[Any, np.dtype[np.float32]]", keep: float
 ) -> None:
-    chosen = best_share(qualities, max(1, round(keep * qualities.size)))
+    chosen = best_share(qualities, keep)
     worse = int(np.sum(~np.isnan(qualities))) - int(chosen.sum())
     if worse:
         found.dropped[WORST] = worse
     found.least = float(qualities[chosen].min()) if chosen.any() else None
-    found.is_kept = chosen.tolist()
+    found.is_kept = chosen
 
 
 def _note(found: Judgement, fault: str, pair: Pair) -> None:
@@ -179,7 +185,3 @@ def _note(found: Judgement, fault: str, pair: Pair) -> None:
     examples = found.examples.setdefault(fault, [])
     if len(examples) < EXAMPLES:
         examples.append(Pair(*(text[:SHOWN_CHARACTERS] for text in pair)))
-
-
-def _on_one_line(text: str) -> str:
-    return _BREAKS.sub(" ", text)

@@ -24,6 +24,7 @@ from transduce.cli.terminal.options import (
     FieldsOption,
     PrecisionOption,
     SetOption,
+    ToOption,
 )
 from transduce.cli.train import DevSrcOption, DevTgtOption, HeldOutOption, PresetOption
 from transduce.errors import counted
@@ -62,7 +63,7 @@ def back_translate(
     model: Annotated[
         list[Path],
         typer.Argument(
-            metavar="MODEL...",
+            metavar="MODEL",
             help="A model from the text's language to the other; several: an ensemble.",
         ),
     ],
@@ -83,6 +84,7 @@ def back_translate(
     alpha: AlphaOption = None,
     seed: Annotated[int, typer.Option(help="Random seed of samples and noise.")] = 1,
     fields: FieldsOption = "src,tgt",
+    to: ToOption = None,
     device: DeviceOption = "auto",
     precision: PrecisionOption = "float32",
     engine: EngineOption = None,
@@ -116,6 +118,7 @@ def back_translate(
             options=options,
             seed=seed,
             fields=fields,
+            to=to,
             device=device,
             precision=precision,  # type: ignore[arg-type]
             engine=engine,  # type: ignore[arg-type]
@@ -189,7 +192,7 @@ def iterate(
             watcher=display,
         )
         if done.is_stopped:
-            display.noted("Stopped. The same command goes on from here.")
+            display.stopped()
     if not done.is_stopped:
         typer.echo(f"wrote {done.model}: 'transduce translate {done.model}' uses it", err=True)
 

@@ -40,7 +40,7 @@ class RankedBy(StrEnum):
 
 TeachersArgument = Annotated[
     list[Path],
-    typer.Argument(metavar="TEACHER...", help="A model folder, or several for an ensemble."),
+    typer.Argument(metavar="TEACHER", help="A model folder, or several for an ensemble."),
 ]
 SrcOption = Annotated[
     list[Path], typer.Option(metavar="FILE", help="Text for the teacher to translate.")
@@ -156,7 +156,7 @@ def distill(
             watcher=display,
         )
         if done.is_stopped:
-            display.noted("Stopped. The same command goes on from here.")
+            display.stopped()
     if not done.is_stopped:
         _show(done)
 

@@ -36,14 +36,14 @@ class StageDisplay(PipelineWatcher):
         self._title, self._said_at = title, time.monotonic()
         if is_done:
             self.noted(f"{title}: done before")
-        elif not self._console.is_terminal:
+        elif self._console.is_terminal:
+            self._bar = self._new_bar()
+        else:
             self.noted(title)
 
     def working(self, done: int, total: int) -> None:
         """Move the bar, or write a line from time to time."""
-        if self._console.is_terminal:
-            if self._bar is None:
-                self._bar = self._new_bar()
+        if self._bar is not None:
             self._bar.update(self._bar.task_ids[0], completed=done, total=total or None)
             return
         now = time.monotonic()
@@ -53,6 +53,9 @@ class StageDisplay(PipelineWatcher):
 
     def training(self) -> "ProgressCallback":
         """Show a training run as `transduce train` does."""
+        if self._bar is not None:
+            self.close()
+            self.noted(self._title)
         self._watch = self._stack.enter_context(watching(WITHOUT_BUDGET))
         return self._watch
 
@@ -64,6 +67,13 @@ class StageDisplay(PipelineWatcher):
     def should_stop(self) -> bool:
         """Whether a signal asked a training run to stop."""
         return self._watch is not None and self._watch.should_stop()
+
+    def stopped(self) -> None:
+        """Say how to go on, below the last display; raise `typer.Exit` if a signal was caught."""
+        try:
+            self.close()
+        finally:
+            self.noted("Stopped. The same command goes on from here.")
 
     def close(self) -> None:
         """End the display of a stage; raise `typer.Exit` if a signal has stopped its training."""
@@ -85,8 +95,7 @@ def showing_stages() -> Iterator[StageDisplay]:
     try:
         yield display
     except KeyboardInterrupt:
-        display.close()
-        display.noted("Stopped. The same command goes on from here.")
+        display.stopped()
         raise
     finally:
         display.close()

@@ -13,9 +13,11 @@ import numpy as np
 
 from transduce.bulk.manifest import opened_manifest
 from transduce.data.cleaning import LONG
+from transduce.data.corpus import Pair
 from transduce.data.formats.lines import read_lines
 from transduce.pipelines.filtering.cross_entropy import DualCrossEntropy, PairEntropy
 from transduce.pipelines.filtering.judging import JudgedPair, LanguageRule
+from transduce.pipelines.filtering.lengths import LENGTH_WEIGHT, LengthModel
 from transduce.pipelines.translated_pairs import WORST, best_share
 
 SHARD_PAIRS = 10_000
@@ -29,25 +31,33 @@ class PairScorer:
         self,
         languages: LanguageRule | None,
         load_models: Callable[[], DualCrossEntropy] | None,
+        lengths: LengthModel,
     ) -> None:
         """Models are loaded when they are first needed; None: pairs get no score."""
-        self._languages, self._load = languages, load_models
+        self._languages, self._load, self._lengths = languages, load_models, lengths
         self._models: DualCrossEntropy | None = None
 
-    def lines(self, shard: Sequence[JudgedPair], *, first: int) -> Iterator[list[str]]:
-        """Stream a JSON object for each pair of a shard."""
+    def records(self, shard: Sequence[JudgedPair], *, first: int) -> Iterator[dict[str, Any]]:
+        """Stream what is known of each pair of a shard."""
         faults = [one.fault or self._language_fault(one) for one in shard]
         sound = [one.pair for one, fault in zip(shard, faults, strict=True) if fault is None]
         entropies: Iterator[PairEntropy | None] = iter(())
         if self._load is not None:
             self._models = self._models or self._load()
-            entropies = iter(self._models.score(sound))
-        for number, fault in enumerate(faults, start=first + 1):
+            entropies = self._models.score(sound)
+        for number, (one, fault) in enumerate(zip(shard, faults, strict=True), start=first + 1):
             record: dict[str, Any] = {"pair": number, "reason": fault}
             if fault is None and self._load is not None:
                 found = next(entropies)
-                record |= {"reason": LONG} if found is None else _rounded(found)
-            yield [json.dumps(record)]
+                record |= {"reason": LONG} if found is None else self._scored(one.pair, found)
+            yield record
+
+    def _scored(self, pair: Pair, found: PairEntropy) -> dict[str, float]:
+        """Return the score and its parts, rounded to what float32 tells apart: files stay short."""
+        length = self._lengths.distance(pair)
+        score = found.agreement - LENGTH_WEIGHT * length
+        parts = {"score": score, "forward": found.forward, "reverse": found.reverse}
+        return {name: float(f"{value:.6g}") for name, value in (parts | {"length": length}).items()}
 
     def _language_fault(self, one: JudgedPair) -> str | None:
         return self._languages.fault(one.pair) if self._languages else None
@@ -69,12 +79,20 @@ def write_scores(
         manifest.begin({**made_from, "jsonl": True, "shard-pairs": shard_pairs}, may_change=())
         while shard := list(islice(stream, shard_pairs)):
             if not manifest.is_done(number, first=first, lines=len(shard)):
-                outputs = scorer.lines(shard, first=first)
+                outputs = _outputs(scorer.records(shard, first=first), progress)
                 manifest.write_part(number, first=first, outputs=outputs)
             first, number = first + len(shard), number + 1
             progress(first)
         manifest.complete(lines=first, parts=number)
         return [manifest.path_of(part) for part in range(number)]
+
+
+def _outputs(
+    records: Iterable[dict[str, Any]], progress: Callable[[int], None]
+) -> Iterator[list[str]]:
+    for record in records:
+        yield [json.dumps(record)]
+        progress(record["pair"])
 
 
 class Selection:
@@ -95,8 +113,7 @@ class Selection:
         self._codes = np.frombuffer(coded, dtype=np.uint8)
         self.scores = np.frombuffer(qualities, dtype=np.float32)
         total = len(coded)
-        most = total if keep is None else round(keep * total)
-        self.is_kept: np.ndarray[Any, np.dtype[np.bool_]] = best_share(self.scores, most)
+        self.is_kept = best_share(self.scores, 1.0 if keep is None else keep)
         self._count(total)
 
     def _count(self, total: int) -> None:
@@ -133,8 +150,3 @@ class Selection:
         ):
             chosen |= {int(place): f"{WORST}: {name}" for place in places}
         return chosen
-
-
-def _rounded(found: PairEntropy) -> dict[str, float]:
-    """Round to what float32 tells apart, so that files stay short."""
-    return {name: float(f"{value:.6g}") for name, value in found._asdict().items()}
