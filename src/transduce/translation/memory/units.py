@@ -143,7 +143,7 @@ class TranslationMemory:
         lengths = self._lengths[units].astype(np.int64)
         shorter, longer = np.minimum(lengths, len(tokens)), np.maximum(lengths, len(tokens))
         fits = shorter >= threshold * longer - 1e-9
-        order = np.lexsort((-units[fits].astype(np.int64), lacking[fits]))
+        order = np.lexsort((-units[fits].astype(np.int64), -shared[fits]))
         order = order[:MAX_COMPARED]
         return list(zip(units[fits][order].tolist(), lacking[fits][order].tolist(), strict=True))
 
