@@ -22,7 +22,7 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from transduce.config.augment import AugmentConfig
+from transduce.config.augment import AugmentConfig, Rate
 from transduce.config.kinds import DEFAULT_KIND, find_kind, kind_names
 from transduce.config.renamed import OTHER_NAMES, with_current_names
 from transduce.config.rules import broken_rule
@@ -213,6 +213,11 @@ class DataConfig(Section):
         description="a deviation: noise in the training text, drawn anew each epoch; true: usual "
         "rates; or rates by name: " + ", ".join(AugmentConfig.rate_names()),
     )
+    terms: Rate = Field(
+        default=0.0,
+        description="a deviation: share of training pairs whose sources have hints how terms are "
+        "translated, for glossaries with --soft",
+    )
 
     @property
     def kinds(self) -> str:
@@ -363,6 +368,19 @@ class Config(Section):
             raise ValueError(
                 f"run.ema_decay={self.run.ema_decay} averages the weights, which "
                 "training.optimiser=schedule_free does itself; set it to 0"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _terms_can_be_written_in_the_source(self) -> Self:
+        if self.data.terms and not self.data.shared_vocabulary:
+            raise ValueError(
+                "data.terms writes translations into sources: it needs data.shared_vocabulary=true"
+            )
+        if self.data.terms and self.data.subwords == "whitespace":
+            raise ValueError(
+                "data.terms: data.subwords=whitespace does not keep the spaces of the text; use "
+                "bpe, unigram, wordpiece or characters"
             )
         return self
 

@@ -66,6 +66,10 @@ def prepare_run(
         raise ConfigError(
             f"data.augment: noise would change what the task {data.task} writes; leave it out"
         )
+    if target_form is not None and data.terms:
+        raise ConfigError(
+            f"data.terms: what the task {data.task} writes has no terms; leave it out"
+        )
     corpora = find_corpora(data, cache, seed=folder.split_seed(settled), phase=phase)
     shape = Plan({})
     if settled is None and is_open:

@@ -1,15 +1,16 @@
 """A run that is opened for training: its folder locked, its data prepared, its model built."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
 
 from transduce.config.schema import Config
 from transduce.data.batch import Batch
 from transduce.data.corpus import Pair
-from transduce.data.loader import Loader
+from transduce.data.loader import EpochChanges, Loader
 from transduce.data.noise.epochs import EpochNoise
 from transduce.data.prepare import Phase, Prepared
+from transduce.data.terms.epochs import EpochTerms
 from transduce.errors import InputError
 from transduce.models.build import build_model
 from transduce.models.model_files import CHECKPOINTS
@@ -87,7 +88,7 @@ def open_run(
             return
         setup = _setup(replace(ready, config=config), folder, processes, should_stop)
         if setup.loader.noise is not None:
-            stack.enter_context(setup.loader.noise)
+            stack.enter_context(closing(setup.loader.noise))
         newest = setup.checkpoints.newest()
         step = newest.step if newest else 0
         data = summarise_data(ready.prepared, config, request.settings())
@@ -207,7 +208,6 @@ def _setup(
     else:
         model = build_model(config.model, seed=config.run.seed)
     can_pack = ready.machine.uses_cuda_graphs and model.abilities.packed_sequences
-    rates = config.data.augment.rates()
     loader = Loader(
         ready.prepared.train,
         max_tokens=-(-config.training.batch_tokens // config.training.accumulate),
@@ -219,7 +219,7 @@ def _setup(
         packed=processes.broadcast(can_pack),
         rank=processes.rank,
         world=processes.world,
-        noise=EpochNoise(rates, ready.prepared.tokenizer_file) if rates else None,
+        noise=_epoch_changes(config, ready.prepared),
     )
     return Setup(
         config=config,
@@ -233,6 +233,16 @@ def _setup(
         evaluate=lambda _model: None,
         stopped=stopped,
     )
+
+
+def _epoch_changes(config: Config, prepared: Prepared) -> EpochChanges | None:
+    """Return what changes the training pairs in each epoch: noise, hints of terms, or both."""
+    rates, rate = config.data.augment.rates(), config.data.terms
+    noise = EpochNoise(rates, prepared.tokenizer_file) if rates else None
+    if not rate:
+        return noise
+    guided = config.model.needs_links
+    return EpochTerms(rate, prepared.tokenizer, prepared.train, noise=noise, keeps_links=guided)
 
 
 def _dev_batches(
