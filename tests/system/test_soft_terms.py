@@ -1,12 +1,12 @@
 """Training with hints, through the public function and the command: a model learns to follow."""
 
-import random
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import transduce
-from tests.command import run_command
+from tests.command import Command
 from tests.system.small_runs import changes, stopped_run, write_corpus
 
 WORDS = [first + second for first in "bd" for second in "aei"]
@@ -31,9 +31,9 @@ def test_a_run_with_hints_and_noise_resumes_to_the_same_bits(tmp_path: Path) -> 
 
 def ambiguous_sentences(count: int, seed: int) -> list[tuple[str, str]]:
     """Generate pairs in which every word has two translations: only a hint tells which."""
-    draws = random.Random(seed)
-    sources = [draws.choices(WORDS, k=draws.randint(1, 2)) for _ in range(count)]
-    targets = [" ".join(draws.choice("xy") + word for word in source) for source in sources]
+    draws = np.random.default_rng(seed)
+    sources = [draws.choice(WORDS, size=draws.integers(1, 3)) for _ in range(count)]
+    targets = [" ".join(draws.choice(["x", "y"]) + word for word in source) for source in sources]
     return list(zip(map(" ".join, sources), targets, strict=True))
 
 
@@ -72,7 +72,7 @@ def share_met(model: Path, *, soft: bool) -> float:
     return sum(met) / len(met)
 
 
-def test_a_model_learns_to_follow_hints(tmp_path: Path) -> None:
+def test_a_model_learns_to_follow_hints(tmp_path: Path, command: Command) -> None:
     model = trained(tmp_path, steps=150)
     free, soft = share_met(model, soft=False), share_met(model, soft=True)
     assert free < 0.6
@@ -81,8 +81,7 @@ def test_a_model_learns_to_follow_hints(tmp_path: Path) -> None:
     glossary.write_text("".join(f"{a}\t{b}\n" for a, b in GLOSSARIES[0].items()), encoding="utf-8")
     [expected] = transduce.load(model, "cpu").translate(["ba"], glossary=glossary, soft=True)
     arguments = ("translate", str(model), "--glossary", str(glossary), "--soft", "--device", "cpu")
-    found = run_command(*arguments, stdin="ba\n")
-    assert found.stdout == f"{expected.text}\n"
+    assert command(*arguments, given=b"ba\n").out == f"{expected.text}\n"
 
 
 @pytest.mark.exhaustive
