@@ -62,14 +62,7 @@ def prepare_run(
     if settled is not None and (folder.path / TOKENIZER).exists():
         data = data.model_copy(update={"tokenizer": str(folder.path / TOKENIZER)})
     target_form = _target_form(data)
-    if target_form is not None and data.augment.rates():
-        raise ConfigError(
-            f"data.augment: noise would change what the task {data.task} writes; leave it out"
-        )
-    if target_form is not None and data.terms:
-        raise ConfigError(
-            f"data.terms: what the task {data.task} writes has no terms; leave it out"
-        )
+    _check_changes(data, target_form)
     corpora = find_corpora(data, cache, seed=folder.split_seed(settled), phase=phase)
     shape = Plan({})
     if settled is None and is_open:
@@ -162,6 +155,20 @@ def _target_form(data: DataConfig) -> TargetForm | None:
     """Return how the task has target text written; None: as it is in the files."""
     task = task_of(data)
     return None if task.target_form is None else TargetForm(task.target_form, task.to_target)
+
+
+def _check_changes(data: DataConfig, target_form: TargetForm | None) -> None:
+    """Raise if pairs are to be changed in each epoch, but targets are no plain text."""
+    if target_form is None:
+        return
+    if data.augment.rates():
+        raise ConfigError(
+            f"data.augment: noise would change what the task {data.task} writes; leave it out"
+        )
+    if data.terms:
+        raise ConfigError(
+            f"data.terms: what the task {data.task} writes has no terms; leave it out"
+        )
 
 
 def _start_of(request: Request, settled: Config | None) -> str | None:
