@@ -67,14 +67,15 @@ def row(
     glossary = glossary_of(pairs)
     wanted = [[match.targets[0] for match in glossary.matches(text)] for text in sources]
     chosen = [place for place, terms in enumerate(wanted) if terms]
-    some, refs, terms = ([every[i] for i in chosen] for every in (sources, references, wanted))
+    some, refs = ([texts[place] for place in chosen] for texts in (sources, references))
+    terms = [wanted[place] for place in chosen]
     own = [place for place, ref in enumerate(refs) if share_met([ref], [terms[place]]) == 1]
     ways = {
         "free": NO_WORDING,
         "constrained": Wording(glossary),
         "soft": Wording(glossary, is_soft=True),
     }
-    texts, seconds = timed(
+    found, seconds = timed(
         translator, some, {name: Options(beam, wording=w) for name, w in ways.items()}
     )
     return {
@@ -84,10 +85,10 @@ def row(
         "occurrences": sum(map(len, terms)),
         **{
             name: {
-                "met": share_met(texts[name], terms),
-                "met_in_a_form": share_met_in_a_form(texts[name], terms),
-                "bleu": bleu(texts[name], refs),
-                "own_bleu": bleu([texts[name][i] for i in own], [refs[i] for i in own]),
+                "met": share_met(found[name], terms),
+                "met_in_a_form": share_met_in_a_form(found[name], terms),
+                "bleu": bleu(found[name], refs),
+                "own_bleu": bleu([found[name][i] for i in own], [refs[i] for i in own]),
                 "speed": round(seconds["free"] / seconds[name], 3),
             }
             for name in ways

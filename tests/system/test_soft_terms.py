@@ -19,12 +19,12 @@ def settings(**more: object) -> list[str]:
 
 def test_a_run_with_hints_and_noise_resumes_to_the_same_bits(tmp_path: Path) -> None:
     corpus = write_corpus(tmp_path / "corpus")
-    both = {"data__terms": 0.4, "data__augment": "true"}
     src, tgt = corpus / "a.en", corpus / "a.de"
     whole, parts = tmp_path / "whole", tmp_path / "parts"
-    transduce.train(src=src, tgt=tgt, out=whole, settings=settings(**both))
-    stopped_run(corpus, parts, after=13, **both)
-    transduce.train(src=src, tgt=tgt, out=parts, settings=settings(**both))
+    both = settings(data__terms=0.4, data__augment="true")
+    transduce.train(src=src, tgt=tgt, out=whole, settings=both)
+    stopped_run(corpus, parts, after=13, data__terms=0.4, data__augment="true")
+    transduce.train(src=src, tgt=tgt, out=parts, settings=both)
     weights = {(folder / "model.safetensors").read_bytes() for folder in (whole, parts)}
     assert len(weights) == 1
 
@@ -54,8 +54,8 @@ def trained(folder: Path, *, steps: int) -> Path:
         data__terms=0.8,
         data__clean="false",
     )
-    files = {"src": folder / "a.src", "tgt": folder / "a.tgt"}
-    transduce.train(**files, out=folder / "run", settings=chosen)
+    src, tgt = folder / "a.src", folder / "a.tgt"
+    transduce.train(src=src, tgt=tgt, out=folder / "run", settings=chosen)
     return folder / "run"
 
 
@@ -65,8 +65,9 @@ def share_met(model: Path, *, soft: bool) -> float:
     texts = [source for source, _ in ambiguous_sentences(40, seed=2)]
     met = []
     for glossary in GLOSSARIES:
-        options = {"glossary": glossary, "soft": True} if soft else {}
-        for text, found in zip(texts, translator.translate(texts, **options), strict=True):
+        given = glossary if soft else None
+        results = translator.translate(texts, glossary=given, soft=soft)
+        for text, found in zip(texts, results, strict=True):
             wanted = [glossary[word] for word in text.split() if word in glossary]
             met += [word in found.text.split() for word in wanted]
     return sum(met) / len(met)

@@ -35,7 +35,8 @@ class SideWords:
 
     def can_begin(self, words: Numbers) -> Flags:
         """Return whether phrases may begin with these words: not within what has no spaces."""
-        return self.begins_apart[words] | (self.first[self.sentences[words]] == words)
+        found: Flags = self.begins_apart[words] | (self.first[self.sentences[words]] == words)
+        return found
 
     def texts(self, first: Numbers, last: Numbers) -> Side:
         """Return the tokens from one word to another, for several of such phrases."""
