@@ -90,6 +90,20 @@ def test_the_response_is_what_the_translator_gives(server: TestClient, roomy: Tr
     assert found.count("{name}") == 1
 
 
+def test_terms_may_be_hints_to_a_model_that_learnt_them(tmp_path: Path, server: TestClient) -> None:
+    model = saved(tmp_path / "model", random_model(seed=5, max_positions=90, term_markers=True))
+    translator = transduce.load(model, "cpu")
+    glossaries = {"pets": as_glossary({"dog": "Hund"})}
+    with TestClient(make_app({EN_DE: translator}, version="1", glossaries=glossaries)) as client:
+        found = text_for(client, glossary="pets", soft=True)
+        alone = text_for(client, soft=True)
+    expected = translator.translate([SOURCE], glossary={"dog": "Hund"}, soft=True)
+    assert found == expected[0].text
+    assert alone == translator.translate([SOURCE])[0].text != found
+    refused = server.post("/v1/translate", json={"text": SOURCE, "terms": {"a": "b"}, "soft": True})
+    assert "data.terms" in refused.json()["error"]
+
+
 @pytest.mark.parametrize(
     ("body", "status"),
     [
@@ -101,6 +115,7 @@ def test_the_response_is_what_the_translator_gives(server: TestClient, roomy: Tr
         ({"terms": {"": "x"}}, 422),
         ({"forbid": ["x"] * 51}, 422),
         ({"keep": ["(a+)+b"]}, 422),
+        ({"glossary": "pets", "soft": True}, 400),
     ],
 )
 def test_what_is_too_much_or_unknown_is_refused(

@@ -81,18 +81,21 @@ class LikelyModel:
         return chances.log()
 
 
-def learnt_tokenizer(seed: int = 1, *, vocab_size: int = VOCAB_SIZE) -> Tokenizer:
+def learnt_tokenizer(
+    seed: int = 1, *, vocab_size: int = VOCAB_SIZE, term_markers: bool = False
+) -> Tokenizer:
     texts = (text for pair in generate(500, seed=seed) for text in pair)
-    return Tokenizer.learn(texts, vocab_size=vocab_size)
+    return Tokenizer.learn(texts, vocab_size=vocab_size, term_markers=term_markers)
 
 
-def random_model(*, seed: int, max_positions: int = 24) -> LoadedModel:
+def random_model(*, seed: int, max_positions: int = 24, term_markers: bool = False) -> LoadedModel:
     """Make a model that answers with long nonsense, which seldom ends."""
     shape = TransformerConfig(
         vocab_size=VOCAB_SIZE, n_layers=1, d_model=16, d_ff=16, h=2, max_positions=max_positions
     )
     config = Config(model=shape)
-    return LoadedModel(build_model(config.model, seed=seed).eval(), config, learnt_tokenizer())
+    tokenizer = learnt_tokenizer(term_markers=term_markers)
+    return LoadedModel(build_model(config.model, seed=seed).eval(), config, tokenizer)
 
 
 def saved(folder: Path, loaded: LoadedModel) -> Path:

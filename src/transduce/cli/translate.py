@@ -111,6 +111,13 @@ GlossaryOption = Annotated[
         help="Terms: source, tab, translations (a|b; none or =: as it is), tab, rules.",
     ),
 ]
+SoftOption = Annotated[
+    bool,
+    typer.Option(
+        "--soft",
+        help="Terms are hints, which the model may inflect; for models trained with data.terms.",
+    ),
+]
 ForbidOption = Annotated[
     Path | None,
     typer.Option(metavar="FILE", help="Words and phrases that no translation contains."),
@@ -200,6 +207,7 @@ def translate(
     prefix: PrefixOption = None,
     prefix_text: PrefixTextOption = None,
     glossary: GlossaryOption = None,
+    soft: SoftOption = False,
     forbid: ForbidOption = None,
     keep_placeholders: KeepPlaceholdersOption = False,
     keep: KeepOption = None,
@@ -243,7 +251,7 @@ def translate(
     options = _options(
         model, beam, alpha, n_best, _sampling(given, is_wanted=sample), whole_lines=whole_lines
     )
-    words = _wording(glossary, forbid, keep, keep_placeholders=keep_placeholders)
+    words = _wording(glossary, forbid, keep, keep_placeholders=keep_placeholders, soft=soft)
     form: OutputForm = "jsonl" if jsonl else "text" if n_best is None else "n-best"
     known = read_memory(memory, memory_fields, memory_threshold, as_prefix=memory_prefix)
     output = OutputSettings(
@@ -293,7 +301,12 @@ def _options(
 
 
 def _wording(
-    glossary: Path | None, forbid: Path | None, keep: list[str] | None, *, keep_placeholders: bool
+    glossary: Path | None,
+    forbid: Path | None,
+    keep: list[str] | None,
+    *,
+    keep_placeholders: bool,
+    soft: bool,
 ) -> "Wording":
     """Read what translations must contain, and what they must not."""
     from transduce.translation.wording.read import read_forbidden, wording
@@ -303,6 +316,7 @@ def _wording(
         forbid=() if forbid is None else read_forbidden(forbid),
         keep_placeholders=keep_placeholders,
         keep=keep or [],
+        soft=soft,
     )
 
 

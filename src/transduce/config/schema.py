@@ -22,7 +22,7 @@ from pydantic import (
 )
 from pydantic.fields import FieldInfo
 
-from transduce.config.augment import AugmentConfig
+from transduce.config.augment import AugmentConfig, Rate
 from transduce.config.kinds import DEFAULT_KIND, find_kind, kind_names
 from transduce.config.languages import NamedCorpora, Stages, Weights
 from transduce.config.renamed import OTHER_NAMES, with_current_names
@@ -255,6 +255,11 @@ class DataConfig(Section):
         description="a deviation: the chance of each merge of BPE to be left out in a training "
         "sentence, source or target, drawn anew each epoch (Provilkov et al. 2020: 0.1)",
     )
+    terms: Rate = Field(
+        default=0.0,
+        description="a deviation: share of training pairs whose sources have hints how terms are "
+        "translated, for glossaries with --soft",
+    )
 
     @model_validator(mode="after")
     def _one_form_of_text(self) -> Self:
@@ -434,6 +439,19 @@ class Config(Section):
             raise ValueError(
                 f"run.ema_decay={self.run.ema_decay} averages the weights, which "
                 "training.optimiser=schedule_free does itself; set it to 0"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _terms_can_be_written_in_the_source(self) -> Self:
+        if self.data.terms and not self.data.shared_vocabulary:
+            raise ValueError(
+                "data.terms writes translations into sources: it needs data.shared_vocabulary=true"
+            )
+        if self.data.terms and self.data.subwords == "whitespace":
+            raise ValueError(
+                "data.terms: data.subwords=whitespace does not keep the spaces of the text; use "
+                "bpe, unigram, wordpiece or characters"
             )
         return self
 

@@ -7,17 +7,33 @@ from dataclasses import dataclass
 from functools import cached_property
 from queue import Full, Queue
 from threading import Event, Thread
+from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
 from transduce.data.batch import Batch
 from transduce.data.batching import EpochPlan, Indices, RowCapacity, mix_corpora, pack_rows
-from transduce.data.noise.epochs import EpochNoise
 from transduce.data.store import Store
 
 PREFETCHED_STEPS = 8
 MAX_GROWTH = 4
 """With noise, sentences may be this many times as long as the longest without."""
+
+
+class EpochChanges(Protocol):
+    """Changes pairs of a store, others in each epoch: noise, hints of terms."""
+
+    def store(self, clean: Store, *, seed: int, epoch: int, max_lengths: tuple[int, int]) -> Store:
+        """Return the store of an epoch; no side gets longer than `max_lengths`, without EOS."""
+
+    def sampled_lengths(
+        self, clean: Store, pairs: NDArray[np.int64], *, seed: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the lengths of both sides of some of these pairs, changed, without EOS."""
+
+    def close(self) -> None:
+        """End what it has started."""
 
 
 @dataclass(frozen=True)
@@ -47,7 +63,7 @@ class Loader:
     max_length: int | None = None  # tokens per side, EOS included; longer pairs are left out
     packed: bool = False  # packed sequences instead of padded ones
     max_pairs: int | None = None  # of more, so many are taken, spread evenly over the store
-    noise: EpochNoise | None = None  # puts noise into the pairs, another in each epoch
+    noise: EpochChanges | None = None  # changes pairs, others in each epoch
 
     def plan(self, epoch: int) -> EpochPlan:
         """Plan an epoch; EOS counts as a token."""

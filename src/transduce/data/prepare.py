@@ -143,8 +143,8 @@ def prepare(
     """Learn the vocabulary, unless a tokenizer is given, and encode everything.
 
     With a `target_form`, target text is learned and encoded in that form. `src_vocab_size` is for
-    sides with vocabularies of their own; if not given, it is `vocab_size`. If `linked`, the tokens
-    of the training pairs are aligned.
+    sides with vocabularies of their own; if not given, it is `vocab_size`. If `linked`, or for
+    `data.terms`, the tokens of the training pairs are aligned.
     """
     wanted = wanted_vocabulary(config, vocab_size, src_vocab_size)
     judging = StoreSpec(
@@ -168,7 +168,7 @@ def prepare(
             train = open_or_build(
                 spec, cache, pairs=corpora.pairs, processes=processes, progress=progress
             )
-        if linked:
+        if linked or config.terms:
             with phase("aligning") as progress:
                 train = with_links(train, cache, processes=processes, progress=progress)
         dev_spec = StoreSpec(corpora.dev, path, None, target_form=target_form)
@@ -200,7 +200,7 @@ def wanted_vocabulary(
     target = Learning(config.tgt_subwords or config.subwords, vocab_size)
     upper = config.augment.upper
     if config.shared_vocabulary:
-        return WantedVocabulary(target, upper=upper)
+        return WantedVocabulary(target, upper=upper, term_markers=config.terms > 0)
     source = Learning(config.subwords, src_vocab_size or vocab_size)
     return WantedVocabulary(target, source, upper=upper)
 

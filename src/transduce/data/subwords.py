@@ -48,12 +48,14 @@ class WantedVocabulary:
     target: Learning  # of both sides, if they share it
     source: Learning | None = None  # None: it is shared
     upper: float = 0.0  # the share of pairs that is read in upper case, as it is trained on
+    term_markers: bool = False  # entries that stand before and after hints
 
     def identity(self) -> dict[str, Any]:
         """Return what names it in the cache."""
         shared = {"kind": self.target.kind, "vocab_size": self.target.max_size}
         upper = {"upper": self.upper} if self.upper else {}
-        return shared | upper | ({"source": asdict(self.source)} if self.source else {})
+        markers = {"term_markers": True} if self.term_markers else {}
+        return shared | upper | markers | ({"source": asdict(self.source)} if self.source else {})
 
 
 @unchanged_files()
@@ -84,6 +86,7 @@ def _learned(spec: JudgedText, wanted: WantedVocabulary, *, every: int) -> Token
                 kind=target.kind,
                 vocab_size=target.max_size,
                 plain_punctuation=spec.is_plain,
+                term_markers=wanted.term_markers,
             )
         return Tokenizer.learn_separately(
             compared_in_threads(src for src, _ in texts()),

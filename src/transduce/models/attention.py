@@ -11,6 +11,7 @@ from torch import Tensor
 from transduce.errors import InputError
 from transduce.models.base import Seq2Seq
 from transduce.models.folder import LoadedModel
+from transduce.text.phrases.hints import folded, owners_of_tokens, without_hints
 from transduce.text.special_ids import BOS_ID, EOS_ID
 from transduce.text.tokenizer import Tokenizer
 
@@ -40,7 +41,8 @@ def attention_of(
 ) -> Attention:
     """Return a model's attention for a source, given without EOS, and a translation.
 
-    The translation ends with EOS, unless it was cut off.
+    The translation ends with EOS, unless it was cut off. What attends to a hint attends to its
+    term; hints are not shown.
     """
     src, tgt = [*src_ids, EOS_ID], [BOS_ID, *tgt_ids]
     device = model.projection.device
@@ -55,13 +57,19 @@ def attention_of(
         maps = model.attention_maps(
             torch.tensor([src], device=device), torch.tensor([tgt[:-1]], device=device)
         )
+    encoder, cross = weights(maps.encoder, len(src)), weights(maps.cross, 0)
+    owners = owners_of_tokens(src, tokenizer.source)
+    if owners is not None:
+        is_text = np.diff(owners, prepend=-1) > 0
+        src, cross = without_hints(src, owners), folded(cross, owners)
+        encoder = folded(encoder[:, :, is_text], owners) if encoder.size else encoder
     return Attention(
         source=tuple(tokenizer.source.tokens(src)),
         read=tuple(tokenizer.tokens(tgt[:-1])),
         target=tuple(tokenizer.tokens(tgt[1:])),
-        encoder=weights(maps.encoder, len(src)),
+        encoder=encoder,
         decoder=weights(maps.decoder, len(tgt) - 1),
-        cross=weights(maps.cross, 0),
+        cross=cross,
         source_are_bytes=tokenizer.source.is_byte_level,
         target_are_bytes=tokenizer.target.is_byte_level,
         alignment_head=model.abilities.alignment_head,

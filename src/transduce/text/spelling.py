@@ -4,15 +4,16 @@ from collections.abc import Sequence
 
 from transduce.text.scripts import scripts_of_pieces
 from transduce.text.tokenizer import SPECIALS, TAG, UNKNOWN, Tokenizer
+from transduce.text.vocabulary import TERM_MARKERS
 
-WITHOUT_TEXT = frozenset(SPECIALS) - {UNKNOWN}
+WITHOUT_TEXT = frozenset([*SPECIALS, *TERM_MARKERS]) - {UNKNOWN}
 _UNKNOWN_TEXT = "‹unk›"
 _BEFORE_A_WORD = "▁"  # how SentencePiece writes a space
 _JOINED = "@@"  # in pre-segmented text, at the end of a token whose word goes on
 
 
 def spelled(tokens: Sequence[str], *, are_bytes: bool) -> list[bytes | None]:
-    """Return the bytes of each token's text; None for BOS, EOS, padding and tags of languages."""
+    """Return the bytes of each token's text, spaces included; None for special tokens and tags."""
     if not are_bytes and any(_BEFORE_A_WORD in token for token in tokens):
         spell = _spelled_by_sentencepiece
     else:

@@ -64,6 +64,7 @@ class Tokenizer:
         vocab_size: int,
         normalise: bool = True,
         plain_punctuation: bool = False,
+        term_markers: bool = False,
     ) -> Self:
         """Learn a vocabulary of at most vocab_size entries from lines of both languages."""
         return cls(
@@ -73,6 +74,7 @@ class Tokenizer:
                 max_size=vocab_size,
                 normalise=normalise,
                 plain_punctuation=plain_punctuation,
+                term_markers=term_markers,
             )
         )
 

@@ -39,6 +39,12 @@ SPECIALS = {"< pad >": PAD_ID, UNKNOWN: UNK_ID, "< bos >": BOS_ID, "< eos >": EO
 TAG = re.compile(r"< 2([A-Za-z0-9][A-Za-z0-9_-]{0,30}) >")
 """The names of tags, which say what language to translate into. No text encodes to them either."""
 
+TERM_MARKERS = ("< term >", "< /term >")
+"""Stand before and after a hint: how a term of the source is translated. No text has them either.
+
+Only vocabularies that were learnt for such hints have them (`data.terms`).
+"""
+
 OTHER_SIDE = " "
 """Prefix of entries that only texts of the other side encode to: no piece of a text has a space."""
 
@@ -63,6 +69,10 @@ class Vocabulary:
         ) and encodes_words_alone(_described(backend.normalizer), _described(backend.pre_tokenizer))
         self.has_every_byte = self.is_byte_level and not is_word_level  # whatever the text was
         self.tags = _tags(backend)  # the id of each language's tag
+        begin, end = (backend.token_to_id(name) for name in TERM_MARKERS)
+        self.term_markers = None if begin is None or end is None else (begin, end)
+        without_text = (PAD_ID, BOS_ID, EOS_ID, *(self.term_markers or ()), *self.tags.values())
+        self._skipped = frozenset(without_text)
 
     @classmethod
     def learn(
@@ -73,15 +83,17 @@ class Vocabulary:
         max_size: int,
         normalise: bool = True,
         plain_punctuation: bool = False,
+        term_markers: bool = False,
     ) -> Self:
         """Learn a vocabulary of at most max_size entries from lines of text."""
         is_learned_whole = kind in ("characters", "whitespace")
-        least = len(SPECIALS) + (1 if is_learned_whole else 256)
+        names = [*SPECIALS, *(TERM_MARKERS if term_markers else ())]
+        least = len(names) + (1 if is_learned_whole else 256)
         if not least <= max_size <= MAX_SIZE:
             raise InputError(
                 f"a vocabulary of kind {kind} has {least} to {MAX_SIZE:,} entries, not {max_size}"
             )
-        backend, trainer = _untrained(kind, max_size)
+        backend, trainer = _untrained(kind, max_size, names)
         steps: list[normalizers.Normalizer] = [normalizers.NFC()] if normalise else []
         if plain_punctuation:
             signs = [(Regex(f"[{signs}]"), plain) for signs, plain in PLAIN.items()]
@@ -162,9 +174,8 @@ class Vocabulary:
             return text if normalizer is None else str(normalizer.normalize_str(text))
 
     def decode(self, ids: Iterable[Sequence[int]]) -> list[str]:
-        """Decode ids to texts; PAD, BOS, EOS and tags are skipped."""
-        skipped = {PAD_ID, BOS_ID, EOS_ID, *self.tags.values()}
-        kept = [[token for token in row if token not in skipped] for row in ids]
+        """Decode ids to texts; PAD, BOS, EOS, tags and markers of terms are skipped."""
+        kept = [[token for token in row if token not in self._skipped] for row in ids]
         with _reporting_faults():
             texts: list[str] = self._backend.decode_batch(kept, skip_special_tokens=False)
         return [self.as_decoded(text) for text in texts]
@@ -226,9 +237,10 @@ def _check_ids(backend: Backend) -> None:
             raise InputError(f"it must have no {name}")
 
 
-def _untrained(kind: Kind, max_size: int) -> tuple[Backend, Any]:
+def _untrained(kind: Kind, max_size: int, names: list[str]) -> tuple[Backend, Any]:
+    """Return a tokenizer that has only these entries, and what trains it."""
     train: Any = trainers  # the library leaves its trainers untyped
-    common = {"vocab_size": max_size, "special_tokens": list(SPECIALS), "show_progress": False}
+    common = {"vocab_size": max_size, "special_tokens": names, "show_progress": False}
     if kind == "whitespace":
         backend = Backend(models.WordLevel(unk_token=UNKNOWN))
         backend.pre_tokenizer = pre_tokenizers.Split(" ", "removed")

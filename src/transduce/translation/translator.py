@@ -58,6 +58,7 @@ from transduce.translation.options import Alternative, Options, Translation
 from transduce.translation.torch_engine import TorchEngine
 from transduce.translation.wording.read import GlossaryInput, as_glossary
 from transduce.translation.wording.rules import NO_WORDING, Wording
+from transduce.translation.wording.sentences import check_can_hint, with_wording
 
 WINDOWS_UNTIL_RELEASE = 16
 """Windows after which freed memory is returned to the system."""
@@ -159,6 +160,7 @@ class Translator:
         prefixes: Sequence[str] | None = None,
         glossary: GlossaryInput | None = None,
         memory: MemoryInput | None = None,
+        soft: bool = False,
         format: TextFormat = "text",  # noqa: A002 - LibreTranslate calls it so
     ) -> list[Translation]:
         """Translate texts; `prefixes` are the texts that their translations must start with.
@@ -166,6 +168,7 @@ class Translator:
         to: the language to translate into, for a model of several.
         glossary: terms that must be translated so: a dictionary, or a file; see `wording`.
         memory: translations that exist already: a dictionary, or a file; see `translation_memory`.
+        soft: the glossary is a hint, and no constraint, for models trained with `data.terms`.
         format: html or xml: each text is a document. Its tags are kept, and those within sentences
             follow the words that they were around.
 
@@ -182,7 +185,9 @@ class Translator:
                 format=format,
             )
         if format == "text":
-            found = self.stream(texts, options, prefixes=prefixes, glossary=glossary, memory=memory)
+            found = self.stream(
+                texts, options, prefixes=prefixes, glossary=glossary, memory=memory, soft=soft
+            )
             return list(found)
         if prefixes is not None:
             raise InputError(f"prefixes are for texts, not for documents in {format}")
@@ -190,7 +195,7 @@ class Translator:
             raise InputError("got one text instead of several: put it into a list")
         documents = [read_markup(str(text), format) for text in texts]
         lines = chain.from_iterable(document.lines for document in documents)
-        found = self.stream(lines, options, glossary=glossary, memory=memory)
+        found = self.stream(lines, options, glossary=glossary, memory=memory, soft=soft)
         return [
             translated_document(str(text), document, list(islice(found, len(document.lines))))
             for text, document in zip(texts, documents, strict=True)
@@ -204,6 +209,7 @@ class Translator:
         prefixes: Iterable[str] | None = None,
         glossary: GlossaryInput | None = None,
         memory: MemoryInput | None = None,
+        soft: bool = False,
         window: int | None = None,
         start: int = 0,
         first_number: int = 0,
@@ -224,8 +230,11 @@ class Translator:
         self.into(None)  # raises if the language is open
         options = options or self.default_options
         if glossary is not None:
-            wording = replace(options.wording, glossary=as_glossary(glossary))
+            wording = replace(options.wording, glossary=as_glossary(glossary), is_soft=soft)
             options = replace(options, wording=wording)
+        elif soft:
+            raise InputError("soft is for the terms of a glossary: give one, or leave it out")
+        check_can_hint(options.wording, self._tokenizer)
         if memory is not None:
             options = replace(options, memory=MemoryUse(as_memory(memory)))
         self._engine.check(options, has_prefixes=prefixes is not None)
@@ -285,7 +294,7 @@ class Translator:
     def _translate(self, lines: list[InputLine], options: Options) -> list[Translation]:
         encoded = self._encoded(lines, by_sentence=self._by_sentence and not options.whole_lines)
         if options.wording != NO_WORDING:
-            encoded = [_with_rules(line, options.wording) for line in encoded]
+            encoded = [self._with_wording(line, options.wording) for line in encoded]
         found = self._engine.search_with_retry(
             [s for line in encoded for s in line.sentences], options
         )
@@ -311,6 +320,14 @@ class Translator:
         for number, translation in zip(untagged, tagged, strict=True):
             joined[number] = translation
         return joined
+
+    def _with_wording(self, line: "_EncodedLine", wording: Wording) -> "_EncodedLine":
+        parts = (wording, self._tokenizer)
+        sentences = [
+            with_wording(sentence, *parts, max_tokens=self._max_src_tokens)
+            for sentence in line.sentences
+        ]
+        return replace(line, sentences=sentences)
 
     def _attention(
         self, line: "_EncodedLine", results: list[tuple[SearchResult, list[str]]]
@@ -398,15 +415,6 @@ class _EncodedLine:
     pieces: list[Piece]
     sentences: list[EncodedSentence]
     is_cut: bool  # because it was too long
-
-
-def _with_rules(line: _EncodedLine, wording: Wording) -> _EncodedLine:
-    """Find out what the translation of each piece of a line must contain."""
-    sentences = []
-    for sentence in line.sentences:
-        rules, note = wording.rules_for(sentence.text)
-        sentences.append(replace(sentence, rules=rules, note=note))
-    return replace(line, sentences=sentences)
 
 
 def _with_note(

@@ -73,3 +73,9 @@ def test_a_wrong_line_is_named(line: str, said: str) -> None:
 
 def test_the_same_line_twice_is_one_term() -> None:
     assert parse_glossary(["a\tb", "a\tb"], name="t").terms == (Term("a", ("b",)),)
+
+
+def test_a_term_at_the_end_of_a_text_ends_there() -> None:
+    glossary = Glossary((make_term("bread", ["Brot"]), make_term("berlin", ["Berlin"])))
+    [match] = glossary.matches("old bread")
+    assert (match.start, match.end) == (4, 9)

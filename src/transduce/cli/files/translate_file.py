@@ -21,6 +21,7 @@ from transduce.cli.translate import (
     KeepOption,
     MemoryFieldsOption,
     MemoryOption,
+    SoftOption,
     WholeLinesOption,
     read_memory,
 )
@@ -71,6 +72,7 @@ def translate_one_file(
     alpha: AlphaOption = None,
     whole_lines: WholeLinesOption = False,
     glossary: GlossaryOption = None,
+    soft: SoftOption = False,
     forbid: ForbidOption = None,
     keep_placeholders: KeepPlaceholdersOption = None,
     keep: KeepOption = None,
@@ -103,6 +105,7 @@ def translate_one_file(
             glossary,
             forbid=() if forbid is None else read_forbidden(forbid),
             keep=keep or [],
+            soft=soft,
         ),
     )
     translator = load(

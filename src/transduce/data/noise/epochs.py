@@ -86,7 +86,7 @@ class EpochNoise:
         self, clean: Store, pairs: NDArray[np.int64], *, seed: int
     ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the lengths of both sides of some of these pairs, with noise, without EOS."""
-        chosen = pairs[np.linspace(0, pairs.size - 1, min(pairs.size, SAMPLED_PAIRS)).astype(int)]
+        chosen = sampled_pairs(pairs)
         drawn = self._drawn(clean, seed, epoch=0)
         drawn = drawn.part(np.isin(drawn.pairs, chosen))
         with self._one_at_a_time:
@@ -134,6 +134,13 @@ class EpochNoise:
                 yield result_of(waiting.popleft())
         while waiting:
             yield result_of(waiting.popleft())
+
+
+def sampled_pairs(pairs: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return some of these pairs, spread evenly."""
+    places = np.linspace(0, pairs.size - 1, min(pairs.size, SAMPLED_PAIRS)).astype(np.int64)
+    found: NDArray[np.int64] = pairs[places]
+    return found
 
 
 def _processes() -> int:

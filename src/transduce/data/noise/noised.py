@@ -19,9 +19,15 @@ class NoisedSentences(Sentences):
 
     @classmethod
     def over(cls, clean: Sentences, noised: Side, places: NDArray[np.int32]) -> "NoisedSentences":
-        """Replace sentences by those of a side, in order."""
-        ends = np.cumsum(noised.lengths)
-        return cls(clean.ids, clean.ends, clean, Sentences(noised.ids, ends), places)
+        """Replace sentences by those of a side, in order; others may be replaced already."""
+        ids, lengths = noised.ids, noised.lengths
+        if isinstance(clean, NoisedSentences):
+            before = clean.noised
+            ids = np.concatenate([before.ids, ids.astype(before.ids.dtype)])
+            lengths = np.concatenate([before.lengths, lengths])
+            places = np.where(places >= 0, places + np.int32(len(before)), clean.places)
+            clean = clean.clean
+        return cls(clean.ids, clean.ends, clean, Sentences(ids, np.cumsum(lengths)), places)
 
     def __len__(self) -> int:
         return len(self.clean)

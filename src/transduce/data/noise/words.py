@@ -183,18 +183,11 @@ class WordChanges:
 
 def _hashes(words: CutWords) -> Hashes:
     """Return a hash of the ids of each word."""
-    if not words.starts.size:
-        return np.empty(0, dtype=np.uint64)
-    lengths = words.ends - words.starts
-    places = np.arange(words.ids.size) - np.repeat(words.starts, lengths)
-    tokens = splitmix64(words.ids.astype(np.uint64) + (places.astype(np.uint64) << np.uint64(32)))
-    hashes: Hashes = np.add.reduceat(tokens, words.starts)
-    return hashes
+    return Side(words.ids, words.ends - words.starts).hashes()
 
 
 def _gathered(ids: Ids, starts: Numbers, ends: Numbers, counts: Numbers) -> Side:
     """Concatenate words that lie anywhere in `ids`; `counts` of them are a sentence each."""
-    lengths = ends - starts
-    sums = np.concatenate([[0], np.cumsum(lengths)])
-    gathered = ids[np.arange(sums[-1]) + np.repeat(starts - sums[:-1], lengths)]
-    return Side(gathered, np.diff(sums[np.concatenate([[0], np.cumsum(counts)])]))
+    words = Side.of_ranges(ids, starts, ends)
+    sums = np.concatenate([[0], np.cumsum(words.lengths)])
+    return Side(words.ids, np.diff(sums[np.concatenate([[0], np.cumsum(counts)])]))

@@ -36,6 +36,10 @@ class RequestedWording(BaseModel):
         "stays as it is. They come before those of the glossary.",
         examples=[{"dog": "Hund", "bike": ["Rad", "Fahrrad"]}],
     )
+    soft: bool = Field(
+        default=False,
+        description="Terms are hints, which the model may inflect; for models trained with them.",
+    )
     forbid: Annotated[list[TermText], Field(max_length=MAX_FORBIDDEN)] = Field(
         default_factory=list, description="Words and phrases that no translation contains."
     )
@@ -54,7 +58,12 @@ class RequestedWording(BaseModel):
             own = as_glossary(self.terms)
             both = Glossary((*own.terms, *(named.terms if named else ()))) if own.terms else None
             chosen = both or named
-            return wording(chosen, forbid=self.forbid, keep_placeholders=self.keep_placeholders)
+            return wording(
+                chosen,
+                forbid=self.forbid,
+                keep_placeholders=self.keep_placeholders,
+                soft=self.soft and chosen is not None,
+            )
         except InputError as fault:
             raise Refused(400, str(fault)) from fault
 

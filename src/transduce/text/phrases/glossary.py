@@ -68,6 +68,8 @@ class Glossary:
     def _match_at(self, text: str, folded: str, start: int) -> TermMatch | None:
         for length in self._lengths.get(folded[start], ()):
             end = start + length
+            if end > len(text):
+                continue
             for term in self._by_text.get(folded[start:end], ()):
                 if term.is_case_sensitive and text[start:end] != term.source:
                     continue

@@ -106,6 +106,15 @@ def _check_changes_of_text(data: DataConfig, model: ModelConfig, *, has_target_f
             f"data.augment, data.subword_dropout: noise would change what the task {data.task} "
             "writes; leave it out"
         )
+    if has_target_form and data.terms:
+        raise ConfigError(
+            f"data.terms: what the task {data.task} writes has no terms; leave it out"
+        )
+    if data.terms and (data.corpora or data.subword_dropout):
+        raise ConfigError(
+            "data.terms: terms are found among the aligned tokens of one direction; leave out "
+            "data.corpora and data.subword_dropout, or data.terms"
+        )
     if has_target_form and data.corpora:
         raise ConfigError(f"data.corpora: the task {data.task} has one direction; use data.src")
     if data.subword_dropout and model.needs_links:

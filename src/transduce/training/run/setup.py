@@ -1,16 +1,16 @@
 """A run that is opened for training: its folder locked, its data prepared, its model built."""
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, replace
-from pathlib import Path
 
-from transduce.config.schema import Config, DataConfig
+from transduce.config.schema import Config
 from transduce.data.batch import Batch
 from transduce.data.corpus import Pair
-from transduce.data.loader import Loader
+from transduce.data.loader import EpochChanges, Loader
 from transduce.data.noise.epochs import EpochNoise
 from transduce.data.prepare import Phase, Prepared
+from transduce.data.terms.epochs import EpochTerms
 from transduce.errors import InputError
 from transduce.models.build import build_model
 from transduce.models.model_files import CHECKPOINTS
@@ -89,7 +89,7 @@ def open_run(
             return
         setup = _setup(replace(ready, config=config), folder, processes, should_stop)
         if setup.loader.noise is not None:
-            stack.enter_context(setup.loader.noise)
+            stack.enter_context(closing(setup.loader.noise))
         newest = setup.checkpoints.newest()
         step = newest.step if newest else 0
         data = summarise_data(ready.prepared, config, request.settings())
@@ -221,7 +221,7 @@ def _setup(
         packed=processes.broadcast(can_pack),
         rank=processes.rank,
         world=processes.world,
-        noise=_noise(config.data, ready.prepared.tokenizer_file),
+        noise=_epoch_changes(config, ready.prepared),
     )
     return Setup(
         config=config,
@@ -238,12 +238,19 @@ def _setup(
     )
 
 
-def _noise(data: DataConfig, tokenizer: Path) -> EpochNoise | None:
-    """Return what changes the training text in each epoch, if anything does."""
-    rates = data.augment.rates()
-    if not rates and not data.subword_dropout:
-        return None
-    return EpochNoise(rates, tokenizer, subword_dropout=data.subword_dropout)
+def _epoch_changes(config: Config, prepared: Prepared) -> EpochChanges | None:
+    """Return what changes the training pairs in each epoch: noise, hints of terms, or both."""
+    data, rates = config.data, config.data.augment.rates()
+    noise = None
+    if rates or data.subword_dropout:
+        dropout = data.subword_dropout
+        noise = EpochNoise(rates, prepared.tokenizer_file, subword_dropout=dropout)
+    if not data.terms:
+        return noise
+    guided = config.model.needs_links
+    return EpochTerms(
+        data.terms, prepared.tokenizer, prepared.train, noise=noise, keeps_links=guided
+    )
 
 
 def _dev_batches(

@@ -8,6 +8,7 @@ from transduce.text.markup.aligned import AlignedPiece, AlignedWords, Weights, w
 from transduce.text.markup.marked import MarkedText
 from transduce.text.markup.placing import put_back
 from transduce.text.markup.words import Span, word_spans, words_at
+from transduce.text.phrases.hints import folded, owners_of_tokens, without_hints
 from transduce.text.spelling import spelled
 from transduce.text.tokenizer import Tokenizer
 from transduce.text.vocabulary import Vocabulary
@@ -50,12 +51,23 @@ def put_tags_back(
         alternatives = []
         for (text, score), its in zip(line.translation.alternatives, line.pieces, strict=True):
             if line.marked.inlines:
-                its = [replace(piece, attention=next(attention)) for piece in its]
+                its = [_attended(piece, next(attention), tokenizer) for piece in its]
             tagged = with_tags(line.marked, text, its, tokenizer)
             alternatives.append(Alternative(tagged, score))
         best = alternatives[0].text
         found.append(replace(line.translation, text=best, alternatives=tuple(alternatives)))
     return found
+
+
+def _attended(
+    piece: TranslatedPiece, attention: Weights | None, tokenizer: Tokenizer
+) -> TranslatedPiece:
+    """Add its attention to a piece; that of hints is their terms', and they are left out."""
+    owners = owners_of_tokens(piece.src_ids, tokenizer.source)
+    if owners is None or attention is None:
+        return replace(piece, attention=attention)
+    own = folded(attention, [*owners, owners[-1] + 1])  # the last column is EOS
+    return replace(piece, src_ids=without_hints(piece.src_ids, owners), attention=own)
 
 
 def with_tags(

@@ -52,6 +52,7 @@ def wording(
     forbid: Iterable[str] = (),
     keep_placeholders: bool = False,
     keep: Sequence[str] = (),
+    soft: bool = False,
 ) -> Wording:
     """Say what translations must contain, and must not, for `Options(wording=…)`.
 
@@ -59,16 +60,21 @@ def wording(
     forbid: words and phrases that no translation contains.
     keep_placeholders: copy addresses, format fields, quantities with units and emoji.
     keep: patterns of other parts to copy.
+    soft: the glossary is a hint to a model that was trained with such (`data.terms`), which may
+        inflect terms or leave them out; no constraint.
     """
     if isinstance(keep, str) or isinstance(forbid, str):
         raise InputError("got one text instead of several: put it into a list")
     if len(keep) > MAX_PATTERNS:
         raise InputError(f"{len(keep)} patterns of what to keep: use at most {MAX_PATTERNS}")
+    if soft and glossary is None:
+        raise InputError("soft is for the terms of a glossary: give one, or leave it out")
     return Wording(
         None if glossary is None else as_glossary(glossary),
         forbidden_words(forbid, name="forbid"),
         keep_placeholders,
         tuple(compiled(text) for text in keep),
+        soft,
     )
 
 

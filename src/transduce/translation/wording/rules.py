@@ -1,15 +1,15 @@
 """Which phrases the translation of a text must contain, and which it must not."""
 
 import unicodedata
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
 
 from transduce.errors import InputError, counted
 from transduce.text.phrases.automaton import MAX_PHRASE_BYTES
 from transduce.text.phrases.boundaries import is_word_character
-from transduce.text.phrases.glossary import Glossary
+from transduce.text.phrases.glossary import Glossary, TermMatch
 from transduce.text.phrases.patterns import Pattern
 from transduce.text.phrases.placeholders import placeholder_spans
 
@@ -37,6 +37,7 @@ class Wording:
     forbidden: tuple[str, ...] = ()
     keeps_placeholders: bool = False  # those of known kinds
     patterns: tuple[Pattern, ...] = ()  # of other parts to keep
+    is_soft: bool = False  # the glossary is a hint to the model, and no constraint
 
     def __post_init__(self) -> None:
         size = sum(len(text.encode()) for text in self.forbidden)
@@ -51,12 +52,13 @@ class Wording:
         terms = () if self.glossary is None else self.glossary.terms
         patterns = [pattern.text for pattern in self.patterns]
         whole = repr((terms, self.forbidden, self.keeps_placeholders, patterns))
+        whole += " soft" * self.is_soft
         return sha256(whole.encode()).hexdigest()
 
     def rules_for(self, text: str) -> tuple[tuple[PhraseRule, ...], str]:
         """Return the rules for the translation of a text, and a note if not all could be kept."""
         text = unicodedata.normalize("NFC", text)
-        kept, terms = self._kept(text), self._terms(text)
+        kept, terms = self._kept(text), {} if self.is_soft else self._terms(text)
         required = [*kept.items(), *terms.items()]
         note = ""
         if len(required) > MAX_REQUIRED:
@@ -76,6 +78,14 @@ class Wording:
             rules.append(PhraseRule(self.forbidden, 0, 0))
         return tuple(rules), note
 
+    def hints_for(self, text: str) -> list[TermMatch]:
+        """Return the terms of a text, in NFC, that are hints to the model; of each alternative."""
+        if not self.is_soft:
+            return []
+        return [
+            replace(match, targets=self._permitted(match.targets)) for match in self._matches(text)
+        ]
+
     def _kept(self, text: str) -> dict[tuple[str, ...], int]:
         """Count the placeholders of a text."""
         found: dict[tuple[str, ...], int] = {}
@@ -92,13 +102,17 @@ class Wording:
     def _terms(self, text: str) -> dict[tuple[str, ...], int]:
         """Count the terms of a text by their translations, outside of placeholders."""
         found: dict[tuple[str, ...], int] = {}
+        for match in self._matches(text):
+            found[match.targets] = found.get(match.targets, 0) + 1
+        return found
+
+    def _matches(self, text: str) -> Iterator[TermMatch]:
         if self.glossary is None:
-            return found
+            return
         spans = self._spans(text)
         for match in self.glossary.matches(text):
             if not any(start < match.end and match.start < end for start, end in spans):
-                found[match.targets] = found.get(match.targets, 0) + 1
-        return found
+                yield match
 
     def _permitted(self, alternatives: tuple[str, ...]) -> tuple[str, ...]:
         """Leave out alternatives that contain a forbidden word; raise if none is left."""
