@@ -38,7 +38,7 @@ from transduce.pipelines.pair_files import (
 )
 from transduce.pipelines.report import remove_report, write_report
 from transduce.pipelines.stages import (
-    Stage,
+    PipelineStage,
     pipeline_folder,
     read_outcome,
 )
@@ -105,15 +105,15 @@ class _Job:
         """The teacher, or the first of several, which all have one vocabulary."""
         return self.text.source.folders[0]
 
-    def stages(self) -> list[Stage]:
+    def stages(self) -> list[PipelineStage]:
         """Describe what each stage is made from."""
         return [
-            Stage(TRANSLATIONS, self.text.described()),
-            Stage(
+            PipelineStage(TRANSLATIONS, self.text.described()),
+            PipelineStage(
                 PAIRS,
                 {"references": content_digest(self.tgt), "by": self.by, "keep": self.keep},
             ),
-            Stage(
+            PipelineStage(
                 STUDENT,
                 {
                     "preset": self.preset,
@@ -122,8 +122,8 @@ class _Job:
                     "development target": content_digest(self.dev[1]),
                 },
             ),
-            Stage(INT8, {}),
-            Stage(
+            PipelineStage(INT8, {}),
+            PipelineStage(
                 MEASURED,
                 {"tests": [content_digest([test.src, test.ref]) for test in self.tests]},
             ),

@@ -70,7 +70,6 @@ def load(
     loaded = [load_model(folder, device=chosen) for folder in folders]
     _check_ensemble(folders, loaded)
     models = [prepare_for_inference(one.model, precision=precision) for one in loaded]
-    lengths = [one.config.model.max_length for one in loaded]
     drafter = None
     if draft is not None:
         drafter = _load_drafter(draft, folders, loaded, device=chosen, precision=precision)
@@ -79,7 +78,7 @@ def load(
         loaded[0].tokenizer,
         task=task_of(loaded[0].config.data),
         device=chosen,
-        max_positions=min((length for length in lengths if length is not None), default=None),
+        max_positions=_max_positions(loaded),
         by_sentence=all(one.config.data.lines == "sentences" for one in loaded),
         read_from=[one.files.paths for one in loaded if one.files is not None],
         drafter=drafter,
@@ -88,6 +87,12 @@ def load(
         beam=loaded[0].config.run.beam,
     )
     return translator if to is None else translator.into(to)
+
+
+def _max_positions(loaded: Sequence[LoadedModel]) -> int | None:
+    """Return how long an input may be for all models; None: as long as memory allows."""
+    lengths = (one.config.model.max_length for one in loaded)
+    return min((length for length in lengths if length is not None), default=None)
 
 
 def _check_ensemble(folders: list[Path], loaded: list[LoadedModel]) -> None:
