@@ -38,7 +38,7 @@ def _table(presets: "dict[str, Config]") -> "Table":
 
     rows = {name: _columns(config) for name, config in presets.items()}
     reference = "base" if "base" in rows else next(iter(rows))
-    table = Table("preset", box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    table = Table("preset", box=SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=(0, 1, 0, 0))
     for heading in rows[reference]:
         table.add_column(heading, justify="right")
     for name, row in rows.items():

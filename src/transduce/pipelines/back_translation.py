@@ -26,7 +26,7 @@ from transduce.pipelines.pair_files import (
 )
 from transduce.pipelines.source_noise import SourceNoise
 from transduce.pipelines.stages import (
-    Stage,
+    PipelineStage,
     pipeline_folder,
     read_outcome,
 )
@@ -83,7 +83,7 @@ class _Job:
             return source, target
         return ("src", "tgt") if (source, target) == ("src", "tgt") else (target, source)
 
-    def stages(self) -> list[Stage]:
+    def stages(self) -> list[PipelineStage]:
         """Describe what each stage is made from."""
         pairs = {
             "forward": self.forward,
@@ -92,7 +92,7 @@ class _Job:
             "keep": self.keep,
             "seed": self.seed if self.noise else None,
         }
-        return [Stage(TRANSLATIONS, self.text.described()), Stage(PAIRS, pairs)]
+        return [PipelineStage(TRANSLATIONS, self.text.described()), PipelineStage(PAIRS, pairs)]
 
 
 def back_translate(

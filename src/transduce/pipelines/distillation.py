@@ -15,7 +15,7 @@ from transduce.bulk.workers import ModelSource
 from transduce.config.presets import preset_named
 from transduce.config.schema import Tree, merge
 from transduce.data.corpus import DEFAULT_FIELDS, read_side
-from transduce.errors import InputError, counted
+from transduce.errors import InputError, counted, how_to_install
 from transduce.export.ctranslate2 import export_ctranslate2, is_installed, refusal
 from transduce.files.resumable import content_digest
 from transduce.models.folder import TOKENIZER, load_settings
@@ -38,7 +38,7 @@ from transduce.pipelines.pair_files import (
 )
 from transduce.pipelines.report import remove_report, write_report
 from transduce.pipelines.stages import (
-    Stage,
+    PipelineStage,
     pipeline_folder,
     read_outcome,
 )
@@ -105,15 +105,15 @@ class _Job:
         """The teacher, or the first of several, which all have one vocabulary."""
         return self.text.source.folders[0]
 
-    def stages(self) -> list[Stage]:
+    def stages(self) -> list[PipelineStage]:
         """Describe what each stage is made from."""
         return [
-            Stage(TRANSLATIONS, self.text.described()),
-            Stage(
+            PipelineStage(TRANSLATIONS, self.text.described()),
+            PipelineStage(
                 PAIRS,
                 {"references": content_digest(self.tgt), "by": self.by, "keep": self.keep},
             ),
-            Stage(
+            PipelineStage(
                 STUDENT,
                 {
                     "preset": self.preset,
@@ -122,8 +122,8 @@ class _Job:
                     "development target": content_digest(self.dev[1]),
                 },
             ),
-            Stage(INT8, {}),
-            Stage(
+            PipelineStage(INT8, {}),
+            PipelineStage(
                 MEASURED,
                 {"tests": [content_digest([test.src, test.ref]) for test in self.tests]},
             ),
@@ -329,7 +329,7 @@ def _export(job: _Job, watcher: PipelineWatcher) -> Path | None:
         return folder
     reason = refusal(load_settings(job.out / STUDENT).model)
     if not is_installed():
-        reason = "CTranslate2 is not installed: pip install 'transduce[export]'"
+        reason = f"CTranslate2 is not installed: {how_to_install('export')}"
     if reason is not None:
         watcher.noted(f"no int8: {reason}; the same command exports it later")
         return None

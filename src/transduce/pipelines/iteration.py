@@ -16,7 +16,7 @@ from transduce.errors import InputError
 from transduce.files.resumable import content_digest
 from transduce.pipelines.back_translation import Method, SyntheticPairs, back_translate
 from transduce.pipelines.pair_files import FileName, Files, paths_of
-from transduce.pipelines.stages import Stage, pipeline_folder
+from transduce.pipelines.stages import PipelineStage, pipeline_folder
 from transduce.pipelines.training_stage import TrainingTexts, as_tree, train_stage
 from transduce.pipelines.watcher import PipelineWatcher
 
@@ -48,7 +48,7 @@ class _Job:
     device: str
     shard_lines: int | None
 
-    def stages(self) -> list[Stage]:
+    def stages(self) -> list[PipelineStage]:
         """Describe what each stage is made from; the later ones are made from the first."""
         texts = self.texts
         trained: dict[str, Any] = {
@@ -63,10 +63,12 @@ class _Job:
         for number in range(1, self.rounds + 1):
             if number > 1:
                 source = {**translated, "text": content_digest(self.mono_src)}
-                stages.append(Stage(f"{number}-{SYNTHETIC_SRC}", source))
-            stages.append(Stage(f"{number}-{REVERSE}", trained))
-            stages.append(Stage(f"{number}-{SYNTHETIC}", translated))
-            stages.append(Stage(f"{number}-{FINAL}", {"weight of the pairs": self.pair_weight}))
+                stages.append(PipelineStage(f"{number}-{SYNTHETIC_SRC}", source))
+            stages.append(PipelineStage(f"{number}-{REVERSE}", trained))
+            stages.append(PipelineStage(f"{number}-{SYNTHETIC}", translated))
+            stages.append(
+                PipelineStage(f"{number}-{FINAL}", {"weight of the pairs": self.pair_weight})
+            )
         return stages
 
     def folder(self, number: int, name: str) -> Path:

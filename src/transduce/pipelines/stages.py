@@ -32,7 +32,7 @@ NAME = "pipeline"
 
 
 @dataclass(frozen=True)
-class Stage:
+class PipelineStage:
     """A part of a pipeline: its outcome, and what decides it beside the stages before it."""
 
     outcome: str  # the name of its file or folder
@@ -40,7 +40,7 @@ class Stage:
 
 
 @contextmanager
-def pipeline_folder(folder: Path, name: str, stages: Sequence[Stage]) -> Iterator[None]:
+def pipeline_folder(folder: Path, name: str, stages: Sequence[PipelineStage]) -> Iterator[None]:
     """Hold the folder of a pipeline; raise `InputError` if it was begun with other things.
 
     The folder is created if it is not there. Another process that works in it is an error too.
@@ -109,7 +109,7 @@ _own_names = (LOCK, f"{DESCRIPTION}.")
 """What a process leaves that was killed before it had written the description."""
 
 
-def _begin(folder: Path, name: str, stages: Sequence[Stage]) -> None:
+def _begin(folder: Path, name: str, stages: Sequence[PipelineStage]) -> None:
     """Compare the description with that of the command that began, and write it."""
     path = folder / DESCRIPTION
     now: dict[str, Any] = {NAME: name} | {stage.outcome: dict(stage.made_from) for stage in stages}

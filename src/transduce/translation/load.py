@@ -96,7 +96,8 @@ def _load_torch(
 
 
 def _max_positions(loaded: Sequence[LoadedModel]) -> int | None:
-    lengths = [one.config.model.max_length for one in loaded]
+    """Return how long an input may be for all models; None: as long as memory allows."""
+    lengths = (one.config.model.max_length for one in loaded)
     return min((length for length in lengths if length is not None), default=None)
 
 

@@ -147,7 +147,7 @@ def student_12_1() -> Config:
     return _student({"n_encoder_layers": 12, "n_decoder_layers": 1})
 
 
-def student_narrow() -> Config:
+def student_slim() -> Config:
     """A student of three quarters of the width, 6 + 2 layers, for greedy search."""
     return _student({"d_model": 384, "d_ff": 1536, "h": 6, "n_decoder_layers": 2})
 
@@ -190,6 +190,6 @@ PRESETS = (
     student_6_2,
     student_6_1,
     student_12_1,
-    student_narrow,
+    student_slim,
     student_tiny,
 )

@@ -343,7 +343,7 @@ class TransformerConfig(ModelConfig):
             "d_k": str(self.d_k),
             "d_v": str(self.d_v),
             "P_drop": str(self.p_drop),
-            "positions": "sines" if self.positions == "sinusoidal" else self.positions,
+            "PE": "sines" if self.positions == "sinusoidal" else self.positions,
         }
 
     def free_settings(self) -> frozenset[str]:

@@ -17,7 +17,7 @@ from transduce.data.corpus import (
 from transduce.errors import InputError, counted, how_to_install
 from transduce.files.resumable import content_digest
 from transduce.pipelines.pair_files import check_share, languages_of
-from transduce.pipelines.stages import Stage, digest_of_model
+from transduce.pipelines.stages import PipelineStage, digest_of_model
 from transduce.pipelines.watcher import PipelineWatcher
 from transduce.text.detection import LanguageDetector
 
@@ -62,7 +62,7 @@ class FilterJob:
         """Stream all pairs."""
         return chain.from_iterable(map(read_records, self.sources))
 
-    def stages(self) -> list[Stage]:
+    def stages(self) -> list[PipelineStage]:
         """Describe what each stage is made from."""
         text = {**self.described_text(), "languages": list(self.languages)}
         models: Any = "trained" if self.trains else None
@@ -71,11 +71,11 @@ class FilterJob:
         sample = self.sample_pairs if self.trains else None
         trained = {"preset": self.preset, "settings": self.settings} if self.trains else {}
         return [
-            Stage(SAMPLE, {"models": models, **text, "sample": sample}),
-            Stage(FORWARD, trained),
-            Stage(REVERSE, trained),
-            Stage(SCORES, {"detection of languages": self.detector is not None}),
-            Stage(KEPT, {"keep": self.keep}),
+            PipelineStage(SAMPLE, {"models": models, **text, "sample": sample}),
+            PipelineStage(FORWARD, trained),
+            PipelineStage(REVERSE, trained),
+            PipelineStage(SCORES, {"detection of languages": self.detector is not None}),
+            PipelineStage(KEPT, {"keep": self.keep}),
         ]
 
     def described_text(self) -> dict[str, Any]:
