@@ -77,7 +77,7 @@ FAULTS = {
     ),
     "a vocabulary that changes meanwhile makes a store": Fault(
         "data/store.py",
-        'if file_digest(spec.tokenizer) != identity["tokenizer"]:',
+        'if file_digest(tokenizer) != identity["tokenizer"]:',
         "if False:",
         "tests/data/test_text_changes.py",
     ),
