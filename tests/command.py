@@ -1,5 +1,6 @@
 """The command `transduce`, run where torch is loaded already: in this process or a forked one."""
 
+import functools
 import io
 import multiprocessing
 import os
@@ -15,6 +16,7 @@ from typing import Literal
 from unittest import mock
 
 import pytest
+from typer import main as typer_main
 
 PRELOADED = [
     "transduce.cli.app",
@@ -22,6 +24,27 @@ PRELOADED = [
     "torch._dynamo",  # which torch loads with its first optimiser
     "matplotlib.figure",
 ]
+
+UNSEEN: dict[str, object] = {
+    "transduce.analysis.curves.draw_curves": lambda _events, _path: None,
+    "transduce.training.plan.speed.TIMED_S": 0.0,
+    "os.fsync": lambda _descriptor: None,
+}
+"""What takes half of a small run and is left out of it: curves, to measure the speed precisely, and
+to wait for the disk, which matters only if the power fails.
+
+A test of the command in a process of its own does all of it.
+"""
+
+_options_of = functools.cache(typer_main.get_command)
+
+
+@functools.cache
+def _cost_of() -> Callable[..., object]:
+    """Return what `transduce describe` counts with, which counts each shape only once."""
+    from transduce.analysis.cost import cost_of
+
+    return functools.cache(cost_of)
 
 
 @dataclass(frozen=True)
@@ -42,10 +65,9 @@ class Result:
 
 
 class Command:
-    """Runs the command with the given arguments, on a terminal of 80 columns.
+    """Runs the command with the given arguments, on a terminal of 80 columns, without `UNSEEN`.
 
-    `transduce train` draws no curves, which would take a third of a small run: a test of the
-    command in a process of its own has them drawn.
+    What is the same for every call, such as the declared options, is made once.
     """
 
     def __init__(self, capture: pytest.CaptureFixture[str], patch: pytest.MonkeyPatch) -> None:
@@ -65,7 +87,10 @@ class Command:
         with self._patch.context() as patch:
             patch.setattr(sys, "argv", ["transduce", *map(str, arguments)])
             patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
-            patch.setattr("transduce.analysis.curves.draw_curves", lambda _events, _path: None)
+            patch.setattr(typer_main, "get_command", _options_of)
+            patch.setattr("transduce.analysis.cost.cost_of", _cost_of())
+            for target, instead in UNSEEN.items():
+                patch.setattr(target, instead)
             for name, value in ({"COLUMNS": "80"} | (env or {})).items():
                 patch.setenv(name, value)
             if folder is not None:
@@ -101,7 +126,7 @@ def start(
 ) -> BaseProcess:
     """Start the command in a process of its own that prints to a file.
 
-    `max_file_bytes` stands for a disk that is full. No curves are drawn.
+    `max_file_bytes` stands for a disk that is full. It does nothing that is `UNSEEN`.
     """
     return forked(_run, list(map(str, arguments)), log, kill_at, max_file_bytes)
 
@@ -137,7 +162,8 @@ def _run(
 
     if max_file_bytes is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (max_file_bytes, max_file_bytes))
-    mock.patch("transduce.analysis.curves.draw_curves").start()
+    for target, instead in UNSEEN.items():
+        mock.patch(target, instead).start()
     for number in (signal.SIGINT, signal.SIGHUP):  # which nohup would have ignored
         signal.signal(number, signal.SIG_DFL)
     os.cpu_count = lambda: 1  # little text needs no processes to encode it

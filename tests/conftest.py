@@ -4,8 +4,11 @@
 """
 
 import os
+import sys
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
+from unittest import mock
 
 # The tensors are small: a second thread would only wait. Also for the commands that tests start,
 # because another number of threads sums in another order, and some tests compare bits.
@@ -14,7 +17,7 @@ os.environ["OMP_NUM_THREADS"] = "1"  # noqa: TID251
 import pytest
 from hypothesis import settings
 
-from tests.command import Command
+from tests.command import UNSEEN, Command
 
 settings.register_profile("default", derandomize=True, deadline=None, max_examples=20)
 settings.register_profile("explore", derandomize=False, deadline=None, max_examples=400)
@@ -53,6 +56,18 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 def _place(item: pytest.Item) -> int:
     folder = item.path.relative_to(Path(__file__).parent).parts[0]
     return LONG.index(folder) if folder in LONG else len(LONG)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def quick_runs() -> Iterator[None]:
+    """Have runs that tests start through Python do nothing that is `UNSEEN`, but for curves."""
+    with mock.patch("os.fsync", UNSEEN["os.fsync"]):
+        if "torch" not in sys.modules:  # which would take longer to load than such tests
+            yield
+            return
+        name = "transduce.training.plan.speed.TIMED_S"
+        with mock.patch(name, UNSEEN[name]):
+            yield
 
 
 @pytest.fixture

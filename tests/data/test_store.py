@@ -3,6 +3,7 @@
 import json
 import random
 from collections.abc import Callable
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,10 @@ from transduce.errors import InputError
 from transduce.grammar import generate
 from transduce.text.tokenizer import Tokenizer
 
-PAIRS = [*generate(9000, seed=5), Pair("Nothing.", ""), *generate(50, seed=5)]
+
+@cache
+def pairs() -> list[Pair]:
+    return [*generate(9000, seed=5), Pair("Nothing.", ""), *generate(50, seed=5)]
 
 
 def vocabulary(spec: StoreSpec) -> Path:
@@ -27,9 +31,9 @@ def vocabulary(spec: StoreSpec) -> Path:
 @pytest.fixture(scope="module")
 def spec(tmp_path_factory: pytest.TempPathFactory) -> StoreSpec:
     folder = tmp_path_factory.mktemp("corpus")
-    (folder / "train.en").write_text("".join(f"{p.src}\n" for p in PAIRS), encoding="utf-8")
-    (folder / "train.de").write_text("".join(f"{p.tgt}\n" for p in PAIRS), encoding="utf-8")
-    Tokenizer.learn((t for p in PAIRS[:1000] for t in p), vocab_size=600).save(folder / "t.json")
+    (folder / "train.en").write_text("".join(f"{p.src}\n" for p in pairs()), encoding="utf-8")
+    (folder / "train.de").write_text("".join(f"{p.tgt}\n" for p in pairs()), encoding="utf-8")
+    Tokenizer.learn((t for p in pairs()[:1000] for t in p), vocab_size=600).save(folder / "t.json")
     return StoreSpec((TwoFiles(folder / "train.en", folder / "train.de"),), folder / "t.json")
 
 
@@ -53,7 +57,7 @@ def content(folder: Path) -> dict[str, bytes]:
 
 def test_a_store_holds_the_clean_pairs_in_order(spec: StoreSpec, built: Path) -> None:
     store, tokenizer = Store.open(built), Tokenizer.load(vocabulary(spec))
-    expected = list(clean(PAIRS, CleaningReport()))
+    expected = list(clean(pairs(), CleaningReport()))
     assert len(store) == len(expected) == 9000
     for sentences, texts in (
         (store.src, [p.src for p in expected]),
@@ -81,7 +85,7 @@ def test_the_next_run_opens_the_store_that_exists(
 
 def test_without_cleaning_every_pair_is_kept(spec: StoreSpec, tmp_path: Path) -> None:
     store = open_or_build(StoreSpec(spec.sources, spec.tokenizer, rules=None), tmp_path)
-    assert len(store) == len(PAIRS)
+    assert len(store) == len(pairs())
     assert store.tgt[9000].size == 0
 
 
@@ -96,7 +100,7 @@ def test_other_inputs_or_settings_make_another_store(
         mine.write_text("\n".join(theirs.read_text(encoding="utf-8").split("\n")[:100]) + "\n")
     held_out = [shorter.src]
     other = tmp_path / "other.json"
-    Tokenizer.learn((p.src for p in PAIRS[:100]), vocab_size=400).save(other)
+    Tokenizer.learn((p.src for p in pairs()[:100]), vocab_size=400).save(other)
     identities = [
         json.dumps(each.identity(tmp_path), sort_keys=True)
         for each in (

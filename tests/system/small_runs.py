@@ -1,5 +1,6 @@
 """Runs of a second through the real command, and runs that were stopped."""
 
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
@@ -30,10 +31,11 @@ SETTINGS: dict[str, object] = {
 }
 
 
-def short_pairs(count: int, *, seed: int) -> list[Pair]:
+@cache
+def short_pairs(count: int, *, seed: int) -> tuple[Pair, ...]:
     """Generate short pairs: most of a small run's time goes into translating its dev set."""
     pairs = generate(20 * count, seed=seed)
-    return list(islice((pair for pair in pairs if max(map(len, pair)) <= 30), count))
+    return tuple(islice((pair for pair in pairs if max(map(len, pair)) <= 30), count))
 
 
 def write_corpus(folder: Path) -> Path:

@@ -9,6 +9,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from fnmatch import fnmatch
+from functools import cache
 from hashlib import blake2b
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -311,6 +312,7 @@ def _own_version() -> str:
         return "from source, not installed"
 
 
+@cache
 def _commit() -> str | None:
     """Return the commit of this package's source, where it runs from its own repository."""
     here = Path(__file__)

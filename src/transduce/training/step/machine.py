@@ -27,6 +27,13 @@ class Machine:
         """Run uncompiled: torch would compile again for every new shape."""
         return torch.compiler.set_stance("force_eager") if self.uses_cuda_graphs else nullcontext()
 
+    def seed_dropout(self, seed: int) -> None:
+        """Seed what dropout draws from on this device."""
+        if self.device.type == "cpu":
+            torch.default_generator.manual_seed(seed)  # the others take far longer, for nothing
+        else:
+            torch.manual_seed(seed)
+
     @property
     def precision(self) -> str:
         """The precision as the settings name it."""

@@ -78,7 +78,7 @@ class TrainStep:
                 for index, piece in enumerate(self._split(batches.batches)):
                     # Dropout depends only on step and part: checkpoints need no random state.
                     part = index * processes.world + processes.rank
-                    torch.manual_seed(_seed(self._config.run.seed, number, part))
+                    self._machine.seed_dropout(_seed(self._config.run.seed, number, part))
                     backward = self._prepared(piece)
                     self._loss += backward()
                 is_done = True
