@@ -16,7 +16,6 @@ from typing import Literal
 from unittest import mock
 
 import pytest
-from typer import main as typer_main
 
 PRELOADED = [
     "transduce.cli.app",
@@ -36,15 +35,24 @@ to wait for the disk, which matters only if the power fails.
 A test of the command in a process of its own does all of it.
 """
 
-_options_of = functools.cache(typer_main.get_command)
-
 
 @functools.cache
-def _cost_of() -> Callable[..., object]:
-    """Return what `transduce describe` counts with, which counts each shape only once."""
+def made_once() -> dict[str, object]:
+    """Return what computes only once in a process what is the same for every command in it."""
+    from typer.main import get_command
+
     from transduce.analysis.cost import cost_of
 
-    return functools.cache(cost_of)
+    return {
+        "typer.main.get_command": functools.cache(get_command),  # the declared options
+        "transduce.analysis.cost.cost_of": functools.cache(cost_of),  # of the model `base`
+    }
+
+
+def leave_out_the_unseen() -> None:
+    """Do nothing that is `UNSEEN` in this process, which a test has forked."""
+    for target, instead in UNSEEN.items():
+        mock.patch(target, instead).start()
 
 
 @dataclass(frozen=True)
@@ -87,9 +95,7 @@ class Command:
         with self._patch.context() as patch:
             patch.setattr(sys, "argv", ["transduce", *map(str, arguments)])
             patch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(given)))
-            patch.setattr(typer_main, "get_command", _options_of)
-            patch.setattr("transduce.analysis.cost.cost_of", _cost_of())
-            for target, instead in UNSEEN.items():
+            for target, instead in (UNSEEN | made_once()).items():
                 patch.setattr(target, instead)
             for name, value in ({"COLUMNS": "80"} | (env or {})).items():
                 patch.setenv(name, value)
@@ -147,6 +153,7 @@ def run_with_streams(arguments: Sequence[str], *, out: int, err: int) -> None:
     """Run the command with open files as its output: in a process that a test has forked."""
     from transduce.cli.app import main
 
+    leave_out_the_unseen()
     for number, file in ((1, out), (2, err)):
         os.dup2(file, number)
     sys.stdout = os.fdopen(1, "w", encoding="utf-8", closefd=False)
@@ -162,8 +169,7 @@ def _run(
 
     if max_file_bytes is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (max_file_bytes, max_file_bytes))
-    for target, instead in UNSEEN.items():
-        mock.patch(target, instead).start()
+    leave_out_the_unseen()
     for number in (signal.SIGINT, signal.SIGHUP):  # which nohup would have ignored
         signal.signal(number, signal.SIG_DFL)
     os.cpu_count = lambda: 1  # little text needs no processes to encode it

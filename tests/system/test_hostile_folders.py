@@ -20,10 +20,11 @@ from dataclasses import asdict, dataclass, replace
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import pytest
 
-from tests.command import PRELOADED
+from tests.command import PRELOADED, leave_out_the_unseen, made_once
 from tests.system.hostile_files import damages_of, without_checksums
 from tests.system.small_runs import stopped_run, training, write_corpus
 from tests.translation.likely import random_model, saved
@@ -101,6 +102,9 @@ def run_cases(cases: list[Case], log: Path) -> None:
     resource.setrlimit(resource.RLIMIT_DATA, (3 * 2**30, 3 * 2**30))  # spares the machine
     resource.setrlimit(resource.RLIMIT_FSIZE, (2**30, 2**30))
     os.cpu_count = lambda: 1
+    leave_out_the_unseen()
+    for target, instead in made_once().items():
+        mock.patch(target, instead).start()
     out, err = log.with_suffix(".out"), log.with_suffix(".err")
     for case in cases:
         for number, path in ((1, out), (2, err)):
