@@ -19,6 +19,7 @@ import pytest
 
 PRELOADED = [
     "transduce.cli.app",
+    "transduce.serving.server",
     "transduce.training.loop",
     "torch._dynamo",  # which torch loads with its first optimiser
     "matplotlib.figure",

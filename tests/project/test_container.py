@@ -21,7 +21,7 @@ from pathlib import Path
 import pytest
 
 from tests.project.documents import ROOT
-from tests.serving.test_server import started
+from tests.serving.test_server import Server, started
 from tests.translation.likely import random_model, saved
 
 TEXT = (ROOT / "Containerfile").read_text(encoding="utf-8")
@@ -150,7 +150,7 @@ def model(image: Image) -> Path:
 
 
 @contextmanager
-def served(image: Image, model: Path) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def served(image: Image, model: Path) -> Iterator[tuple[Server, str]]:
     """Start what the container starts; on a free port, and only for this machine."""
     program, *options = last("ENTRYPOINT").words
     options[options.index("--host") + 1] = "127.0.0.1"

@@ -37,14 +37,13 @@ class Holding(Shouting):
         return super().translate(lines, options)
 
 
-def main() -> None:
-    seconds = float(sys.argv[2]) if len(sys.argv) > 2 else 0.3
-    given = json.loads(sys.argv[3]) if len(sys.argv) > 3 else {}
-    times = {"body_s": seconds, "head_s": seconds, "write_s": seconds}
-    limits = Limits(**{**times, "max_body_bytes": 10_000, **given})
+def main(file: str, seconds: str = "0.3", given: str = "{}") -> None:
+    seconds_each = float(seconds)
+    times = {"body_s": seconds_each, "head_s": seconds_each, "write_s": seconds_each}
+    limits = Limits(**{**times, "max_body_bytes": 10_000, **json.loads(given)})
     sites = Sites(["https://site.example"])
     app = make_app(
-        {LanguagePair("en", "de"): as_translator(Holding(Path(sys.argv[1])))},
+        {LanguagePair("en", "de"): as_translator(Holding(Path(file)))},
         version="1",
         limits=limits,
         sites=sites,
@@ -59,4 +58,4 @@ def main() -> None:
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

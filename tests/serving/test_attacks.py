@@ -10,11 +10,10 @@ from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.serving.test_server import HEAD, START, metric, post, raw, started
+from tests.serving.test_server import HEAD, held, metric, post, raw
 
 GET = "GET {path} HTTP/1.1\r\nHost: x\r\n\r\n"
 BLANK = json.dumps({"text": "\n" * 19_999})
@@ -22,15 +21,11 @@ PATIENCE_S = 30
 """After this time a test fails that would otherwise wait forever."""
 
 
-def with_limits(tmp_path: Path, seconds: float, **limits: Any) -> list[str]:
-    return [*START, str(tmp_path / "never"), str(seconds), json.dumps(limits)]
-
-
 @pytest.fixture(scope="module")
 def attacked(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """A server with short times for its clients, and room for large bodies."""
     folder = tmp_path_factory.mktemp("attacked")
-    with started(with_limits(folder, 0.5, max_body_bytes=1 << 20)) as (_, port):
+    with held(folder / "never", 0.5, max_body_bytes=1 << 20) as (_, port):
         yield port
 
 
@@ -57,7 +52,7 @@ def stream_of(body: str) -> bytes:
 
 
 def test_streams_of_blank_lines_that_are_dropped_leave_nothing_in_the_log(tmp_path: Path) -> None:
-    with started(with_limits(tmp_path, 5, max_body_bytes=1 << 20)) as (process, port):
+    with held(tmp_path / "never", 5, max_body_bytes=1 << 20) as (process, port):
         for _ in range(20):
             with connected(port, buffer=4096) as connection:
                 connection.sendall(stream_of(BLANK))
@@ -81,8 +76,10 @@ def test_a_client_that_does_not_read_is_dropped(attacked: int, sent: bytes) -> N
 
 
 def test_a_client_that_reads_slowly_gets_everything(tmp_path: Path) -> None:
-    command = with_limits(tmp_path, PATIENCE_S, max_body_bytes=1 << 20)
-    with started(command) as (_, port), connected(port, buffer=4096) as connection:
+    with (
+        held(tmp_path / "never", PATIENCE_S, max_body_bytes=1 << 20) as (_, port),
+        connected(port, buffer=4096) as connection,
+    ):
         connection.sendall(stream_of(BLANK).replace(b"Host", b"Connection: close\r\nHost", 1))
         received = 0
         while more := connection.recv(4096):
@@ -92,8 +89,10 @@ def test_a_client_that_reads_slowly_gets_everything(tmp_path: Path) -> None:
 
 
 def test_the_connections_of_one_address_are_limited(tmp_path: Path) -> None:
-    command = with_limits(tmp_path, 60, max_connections_per_client=3)
-    with started(command) as (_, port), ExitStack() as opened:
+    with (
+        held(tmp_path / "never", 60, max_connections_per_client=3) as (_, port),
+        ExitStack() as opened,
+    ):
         kept = [opened.enter_context(connected(port)) for _ in range(3)]
         with connected(port) as fourth:
             assert fourth.recv(1) == b""
@@ -116,15 +115,15 @@ def test_only_some_requests_may_be_sent_ahead(attacked: int) -> None:
 
 
 def test_a_request_that_was_sent_ahead_has_the_time_of_any_other(tmp_path: Path) -> None:
-    command = with_limits(tmp_path, 0.5)
+    go = tmp_path / "go"
     body = json.dumps({"text": "hold on"})
     ahead = f"{GET.format(path='/health')}{HEAD}Content-Length: {len(body)}\r\n\r\n{body}"
-    with started(command) as (_, port), connected(port) as connection:
+    with held(go, 0.5) as (_, port), connected(port) as connection:
         connection.sendall(ahead.encode())
         while metric(port, "transduce_queue_sentences") == 0:
             time.sleep(0.01)
         time.sleep(1)  # longer than a connection may be idle
-        Path(command[3]).touch()
+        go.touch()
         received = b""
         while b"HOLD ON" not in received:
             piece = connection.recv(65_536)
@@ -133,14 +132,14 @@ def test_a_request_that_was_sent_ahead_has_the_time_of_any_other(tmp_path: Path)
 
 
 def test_a_client_that_has_stopped_sending_is_answered(tmp_path: Path) -> None:
-    command = with_limits(tmp_path, 60)
+    go = tmp_path / "go"
     body = json.dumps({"text": "hold on"})
-    with started(command) as (_, port), connected(port) as connection:
+    with held(go, 60) as (_, port), connected(port) as connection:
         connection.sendall(f"{HEAD}Content-Length: {len(body)}\r\n\r\n{body}".encode())
         connection.shutdown(socket.SHUT_WR)
         while metric(port, "transduce_queue_sentences") == 0:
             time.sleep(0.01)
-        Path(command[3]).touch()
+        go.touch()
         response = http.client.HTTPResponse(connection)
         response.begin()
         assert response.status == 200
@@ -149,9 +148,9 @@ def test_a_client_that_has_stopped_sending_is_answered(tmp_path: Path) -> None:
 
 
 def test_bodies_in_flight_are_limited(tmp_path: Path) -> None:
-    command = with_limits(tmp_path, 60, max_requests=2)
-    with started(command) as (_, port), ThreadPoolExecutor(2) as clients:
-        held = [clients.submit(post, port, f"hold {name}") for name in "ab"]
+    go = tmp_path / "go"
+    with held(go, 60, max_requests=2) as (_, port), ThreadPoolExecutor(2) as clients:
+        asking = [clients.submit(post, port, f"hold {name}") for name in "ab"]
         while metric(port, "transduce_queue_sentences") < 2:
             time.sleep(0.01)
         connection = http.client.HTTPConnection("127.0.0.1", port, timeout=PATIENCE_S)
@@ -159,8 +158,8 @@ def test_bodies_in_flight_are_limited(tmp_path: Path) -> None:
         refused = connection.getresponse()
         assert (refused.status, refused.headers["Retry-After"]) == (429, "1")
         connection.close()
-        Path(command[3]).touch()
-        assert [one.result()[0] for one in held] == [200, 200]
+        go.touch()
+        assert [one.result()[0] for one in asking] == [200, 200]
         assert post(port, "next")[0] == 200
 
 

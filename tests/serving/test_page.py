@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from fastapi.testclient import TestClient
 
-from tests.serving.test_server import START, metric, started
+from tests.serving.test_server import held, metric
 
 NODE = shutil.which("node")
 SCRIPT = Path(__file__).with_name("page.mjs")
@@ -25,7 +25,7 @@ needs_node = pytest.mark.skipif(NODE is None, reason="node runs the page's scrip
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     never = tmp_path_factory.mktemp("held") / "never"
-    with started([*START, str(never), "600"]) as (_, port):
+    with held(never, 600) as (_, port):
         yield port
 
 

@@ -2,26 +2,80 @@
 
 import http.client
 import json
+import multiprocessing
+import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack, contextmanager
+from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import IO, Any
 
 import pytest
 
-START = [sys.executable, "-m", "tests.serving.start"]
+from tests.command import forked
+from tests.serving.start import main
+
 COMMAND = [sys.executable, "-m", "transduce"]
 HEAD = "POST /v1/translate HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
 
 
+class ForkedServer:
+    """`tests.serving.start` in a process where torch is loaded, which saves seconds."""
+
+    def __init__(self, arguments: Sequence[str]) -> None:
+        reading, writing = multiprocessing.Pipe(duplex=False)
+        self._process = forked(_serve, list(arguments), writing)
+        writing.close()
+        self.stderr: IO[str] = os.fdopen(os.dup(reading.fileno()), encoding="utf-8")
+        reading.close()
+
+    def send_signal(self, number: int) -> None:
+        assert self._process.pid is not None
+        os.kill(self._process.pid, number)
+
+    def terminate(self) -> None:
+        self._process.terminate()
+
+    def kill(self) -> None:
+        self._process.kill()
+
+    def wait(self) -> int | None:
+        self._process.join()
+        return self._process.exitcode
+
+
+def _serve(arguments: list[str], stderr: Connection) -> None:
+    os.dup2(stderr.fileno(), 2)
+    stderr.close()
+    main(*arguments)
+
+
+Server = subprocess.Popen[str] | ForkedServer
+
+
 @contextmanager
-def started(command: list[str]) -> Iterator[tuple[subprocess.Popen[str], int]]:
-    process = subprocess.Popen(command, stderr=subprocess.PIPE, text=True)
+def started(command: list[str]) -> Iterator[tuple[Server, int]]:
+    """Start a server by a command in a process of its own."""
+    with _ready(subprocess.Popen(command, stderr=subprocess.PIPE, text=True)) as running:
+        yield running
+
+
+@contextmanager
+def held(file: Path, seconds: float | None = None, **limits: Any) -> Iterator[tuple[Server, int]]:
+    """Start `tests.serving.start`, which holds some requests until the file exists."""
+    given = [] if seconds is None else [str(seconds), json.dumps(limits)]
+    with _ready(ForkedServer([str(file), *given])) as running:
+        yield running
+
+
+@contextmanager
+def _ready(process: Server) -> Iterator[tuple[Server, int]]:
     assert process.stderr is not None
     try:
         message = ""
@@ -40,7 +94,7 @@ def started(command: list[str]) -> Iterator[tuple[subprocess.Popen[str], int]]:
 @pytest.fixture(scope="module")
 def port(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     never = tmp_path_factory.mktemp("held") / "never"
-    with started([*START, str(never)]) as (_, port):
+    with held(never) as (_, port):
         yield port
 
 
@@ -112,7 +166,7 @@ def test_after_sigterm_accepted_requests_are_answered_and_no_more_are_accepted(
     tmp_path: Path,
 ) -> None:
     file = tmp_path / "go"
-    with started([*START, str(file)]) as (process, port), ThreadPoolExecutor(12) as clients:
+    with held(file) as (process, port), ThreadPoolExecutor(12) as clients:
         texts = [f"hold {letter}" for letter in "abcdefghijkl"]
         asking = [clients.submit(post, port, text) for text in texts]
         while metric(port, "transduce_queue_sentences") < len(texts):
