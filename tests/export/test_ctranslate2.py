@@ -20,6 +20,7 @@ from transduce.models.build import build_model
 from transduce.models.folder import LoadedModel, load_model, save_model
 from transduce.models.model_files import WEIGHTS, find_model
 from transduce.models.transformer.model import Transformer
+from transduce.search.hypothesis import Hypothesis
 from transduce.search.sample import Sampling
 from transduce.tasks.translation import TranslationTask
 from transduce.translation.ctranslate2_engine import CTranslate2Engine
@@ -115,18 +116,29 @@ def test_a_score_is_the_forced_score_by_our_penalty(plain: Path, alpha: float, p
     torch_engine, engine = engines(plain)
     given = encoded(prefix=prefix)
     options = Options(beam=4, alpha=alpha, n_best=3, second_try=False)
-    for sentence, found in zip(given, engine.search(given, options), strict=True):
+    translated = engine.search(given, options)
+    for sentence, found in zip(given, translated, strict=True):
         assert [one.ids[:prefix] for one in found] == [sentence.prefix] * len(found)
         scores = [(one.is_finished, one.score) for one in found]
         assert scores == sorted(scores, reverse=True)
-        for one in found:
-            # With the whole hypothesis as its prefix, torch's search returns the forced score.
-            whole = EncodedSentence(sentence.ids, 0, one.ids)
-            forced = Options(beam=1, alpha=0.0, second_try=False)
-            [[again]] = torch_engine.search([whole], forced)
-            if length(again) == length(one):
-                total = log_probability(one, alpha)
-                assert total == pytest.approx(again.score, abs=1e-3)
+    check_forced_scores(torch_engine, given, translated, alpha)
+
+
+def check_forced_scores(
+    engine: TorchEngine,
+    given: list[EncodedSentence],
+    translated: list[list[Hypothesis]],
+    alpha: float,
+) -> None:
+    """With a whole hypothesis as its prefix, torch's search returns the forced score."""
+    ones = [
+        (sentence, one) for sentence, found in zip(given, translated, strict=True) for one in found
+    ]
+    whole = [EncodedSentence(each.ids, place, one.ids) for place, (each, one) in enumerate(ones)]
+    forced = engine.search(whole, Options(beam=1, alpha=0.0, second_try=False))
+    for (_, one), [again] in zip(ones, forced, strict=True):
+        if length(again) == length(one):
+            assert log_probability(one, alpha) == pytest.approx(again.score, abs=1e-3)
 
 
 def test_forced_scores_are_the_same(plain: Path) -> None:
@@ -223,12 +235,8 @@ def test_a_score_after_an_unfinished_word_is_the_forced_score(plain: Path) -> No
         replace(sentence, prefix_text=prefix)
         for sentence, prefix in zip(encoded(), PREFIXES, strict=False)
     ]
-    for sentence, found in zip(given, engine.search(given, Options(beam=4, n_best=4)), strict=True):
-        for one in found:
-            forced = EncodedSentence(sentence.ids, 0, one.ids)
-            [[again]] = torch_engine.search([forced], Options(beam=1, alpha=0.0))
-            if length(again) == length(one):
-                assert log_probability(one, 0.6) == pytest.approx(again.score, abs=1e-3)
+    translated = engine.search(given, Options(beam=4, n_best=4))
+    check_forced_scores(torch_engine, given, translated, alpha=0.6)
 
 
 def test_attention_is_that_of_the_translation_in_both_engines(plain: Path) -> None:

@@ -18,7 +18,7 @@ from typing import IO, Any
 
 import pytest
 
-from tests.command import forked
+from tests.command import Command, forked
 from tests.serving.start import main
 
 COMMAND = [sys.executable, "-m", "transduce"]
@@ -209,11 +209,12 @@ def is_listening(port: int) -> bool:
     return True
 
 
-def test_the_command_serves_what_the_command_translates(folder: Path, tmp_path: Path) -> None:
+def test_the_command_serves_what_the_command_translates(
+    folder: Path, tmp_path: Path, command: Command
+) -> None:
     text = tmp_path / "text"
     text.write_text("The king sleeps.\n\nA dog runs. The queen reads a book.\n")
-    command = [*COMMAND, "translate", str(folder), str(text)]
-    translated = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    translated = command("translate", folder, text).out
     with started([*COMMAND, "serve", f"en-de={folder}", "--port", "0"]) as (process, port):
         _, answer = post(port, text.read_text())
         process.send_signal(signal.SIGINT)

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import sacrebleu
 
 import transduce
 from tests.command import Command
@@ -398,16 +399,7 @@ def test_thai_has_no_ter_and_says_so(folder: Path, command: Command) -> None:
     assert "TER nrefs" not in result.out
 
 
-def run_with_test_sets(sets: Path, **environment: str) -> subprocess.CompletedProcess[str]:
-    """Run the command in a process of its own: sacreBLEU reads where they are when it is loaded."""
-    names = ("--test-set", "wmt14", "--pair", "en-de")
-    return subprocess.run(
-        [sys.executable, "-m", "transduce", "evaluate", "--hyp", "hyp", *names],
-        capture_output=True,
-        text=True,
-        check=False,
-        env=os.environ | {"COLUMNS": "80", "SACREBLEU": str(sets)} | environment,  # noqa: TID251
-    )
+PUBLIC = ("evaluate", "--hyp", "hyp", "--test-set", "wmt14", "--pair", "en-de")
 
 
 def test_a_public_test_set_that_is_there_is_used(folder: Path, command: Command) -> None:
@@ -416,7 +408,15 @@ def test_a_public_test_set_that_is_there_is_used(folder: Path, command: Command)
     fields = {"src": SOURCES, "ref": REFERENCES}
     for field in ("src", "ref", "docid", "genre", "origlang"):
         write(public / f"wmt14.en-de.{field}", fields.get(field, ["-"] * 40))
-    result = run_with_test_sets(folder / "sacrebleu")
+    # In a process of its own: sacreBLEU reads where they are when it is loaded.
+    where = {"COLUMNS": "80", "SACREBLEU": str(folder / "sacrebleu")}
+    result = subprocess.run(
+        [sys.executable, "-m", "transduce", *PUBLIC],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=os.environ | where,  # noqa: TID251
+    )
     assert (result.returncode, result.stderr) == (0, "")
     plain = command("evaluate", "--hyp", "hyp", "--ref", "ref", "--src", "src", "--lang", "de")
     labels = "|test:wmt14|lang:en-de"
@@ -424,12 +424,13 @@ def test_a_public_test_set_that_is_there_is_used(folder: Path, command: Command)
     assert result.stdout.replace(labels, "") == plain.out
 
 
-def test_a_test_set_that_cannot_be_fetched_is_one_line(folder: Path) -> None:
-    nowhere = {"https_proxy": "http://127.0.0.1:9", "http_proxy": "http://127.0.0.1:9"}
-    result = run_with_test_sets(folder / "none", **nowhere)
-    assert (result.returncode, result.stdout) == (2, "")
-    assert result.stderr.startswith("transduce: cannot get the test set wmt14 en-de: ")
-    assert result.stderr.count("\n") == 1
+def test_a_test_set_that_cannot_be_fetched_is_one_line(
+    folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sacrebleu.DATASETS["wmt14"], "_outdir", str(folder / "none"))
+    nowhere = dict.fromkeys(["https_proxy", "http_proxy"], "http://127.0.0.1:9")
+    message = command(*PUBLIC, env=nowhere).mistake()
+    assert message.startswith("cannot get the test set wmt14 en-de: ")
 
 
 @pytest.mark.parametrize(

@@ -7,14 +7,17 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 import torch
 from fastapi.testclient import TestClient
+from typer.testing import CliRunner
 
 from tests.command import Command
 from tests.system.small_runs import short_pairs
+from transduce.cli.app import app
 from transduce.config import kinds
 from transduce.models.folder import load_model
 from transduce.search.beam import Beam, beam_search
@@ -70,6 +73,7 @@ def started(site: Path, *words: str) -> "subprocess.Popen[str]":
     return subprocess.Popen(
         [sys.executable, "-m", "transduce", *words],
         env=os.environ | {"PYTHONPATH": path},  # noqa: TID251
+        stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
     )
@@ -92,25 +96,32 @@ def training(corpus: Path, out: Path, *changes: str) -> list[str]:
     return ["train", *files, *(f"--set={setting}" for setting in settings)]
 
 
-@pytest.fixture(scope="module")
-def trained(site: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("runs") / "gru"
-    with started(site, *training(corpus, out)) as process:
-        _, errors = process.communicate()
-    assert process.returncode == 0, errors
-    return out
-
-
-@pytest.fixture
-def installed(site: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """Both examples as if they were installed beside this process."""
-    monkeypatch.syspath_prepend(str(site))
+@contextmanager
+def installing(site: Path) -> Iterator[None]:
+    """Have both examples as if they were installed beside this process."""
     caches = (kinds.find_kind, kinds._installed, registry._installed)
     for cache in caches:
         cache.cache_clear()
-    yield
+    with pytest.MonkeyPatch.context() as patch:
+        patch.syspath_prepend(str(site))
+        yield
     for cache in caches:
         cache.cache_clear()
+
+
+@pytest.fixture
+def installed(site: Path) -> Iterator[None]:
+    with installing(site):
+        yield
+
+
+@pytest.fixture(scope="module")
+def trained(site: Path, corpus: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("runs") / "gru"
+    with installing(site):
+        done = CliRunner().invoke(app, training(corpus, out))
+    assert done.exit_code == 0, done.output
+    return out
 
 
 def results(out: Path) -> dict[str, bytes]:
@@ -169,8 +180,8 @@ def test_it_is_loaded_and_served(trained: Path, corpus: Path) -> None:
     text = (corpus / "a.en").read_text(encoding="utf-8").splitlines()[0]
     translator = load(trained, "cpu")
     [expected] = translator.translate([text])
-    app = make_app({LanguagePair("en", "de"): translator}, version="1")
-    with TestClient(app) as client:
+    server = make_app({LanguagePair("en", "de"): translator}, version="1")
+    with TestClient(server) as client:
         answer = client.post("/v1/translate", json={"text": text})
         shown = client.post("/v1/translate", json={"text": text, "attention": True})
     assert answer.status_code == 200
@@ -187,6 +198,13 @@ def test_exports_refuse_it_in_one_line(
     out = tmp_path / "out"
     assert "gru" in command("export", trained, "--to", to, "--out", out).mistake()
     assert not out.exists()
+
+
+def test_a_process_of_its_own_finds_it(site: Path) -> None:
+    with started(site, "presets") as process:
+        listed, errors = process.communicate()
+    assert process.returncode == 0, errors
+    assert "gru_small" in listed
 
 
 @pytest.mark.usefixtures("installed")
