@@ -8,16 +8,20 @@ import re
 import shutil
 import signal
 import sys
+import tempfile
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from tests.command import Command, KillAt, start
 from tests.translation.likely import random_model, saved
 from transduce.bulk.manifest import MANIFEST
+from transduce.cli.app import app
 from transduce.translation.torch_engine import TorchEngine
 
 SHARDS = ("--beam", "1", "--window", "4", "--shard-lines", "8")
@@ -27,11 +31,23 @@ def whole(folder: Path) -> bytes:
     return b"".join(part.read_bytes() for part in sorted(folder.glob("part-*")))
 
 
+@cache
+def written(model: Path, text: bytes, *options: str) -> dict[str, bytes]:
+    """Translate a text once for all tests, and return the files that this writes."""
+    with tempfile.TemporaryDirectory() as place:
+        given, folder = Path(place, "a.en"), Path(place, "parts")
+        given.write_bytes(text)
+        words = ["translate", str(model), str(given), *options, "--out", str(folder)]
+        done = CliRunner().invoke(app, words)
+        assert done.exit_code == 0, done.output
+        paths = [folder] if folder.is_file() else folder.iterdir()
+        return {path.name: path.read_bytes() for path in paths}
+
+
 @pytest.fixture
-def expected(model: Path, text: Path, command: Command) -> bytes:
-    out = text.with_name("whole")
-    assert command("translate", model, text, *SHARDS[:4], "--out", out).code == 0
-    return out.read_bytes()
+def expected(model: Path, text: Path) -> bytes:
+    [content] = written(model, text.read_bytes(), *SHARDS[:4]).values()
+    return content
 
 
 @dataclass(frozen=True)
@@ -90,10 +106,11 @@ def test_killed_at_many_moments(
     assert whole(text.with_name("parts")) == expected
 
 
-def finished(model: Path, text: Path, command: Command, *options: str) -> Path:
+def finished(model: Path, text: Path) -> Path:
     folder = text.with_name("parts")
-    done = command("translate", model, text, *SHARDS, *options, "--out", folder)
-    assert done.code == 0, done.err
+    folder.mkdir()
+    for name, content in written(model, text.read_bytes(), *SHARDS).items():
+        (folder / name).write_bytes(content)
     return folder
 
 
@@ -109,7 +126,7 @@ def test_a_manifest_cut_at_any_byte_is_continued(
     model: Path, text: Path, command: Command, expected: bytes
 ) -> None:
     """Its last record may be torn; a part without a record is written again."""
-    folder = finished(model, text, command)
+    folder = finished(model, text)
     content = (folder / MANIFEST).read_bytes()
     header = content.index(b"\n") + 1
     for cut in (0, 10, header - 1, header, header + 9, len(content) - 3):
@@ -126,7 +143,7 @@ def test_a_manifest_cut_at_any_byte_is_continued(
 def test_a_part_that_is_removed_is_written_again(
     model: Path, text: Path, command: Command, expected: bytes
 ) -> None:
-    folder = finished(model, text, command)
+    folder = finished(model, text)
     (folder / "part-00000001.txt").unlink()
     again = command("translate", model, text, *SHARDS, "--out", folder)
     assert "14 of 22 lines were translated before: going on from there" in again.err
@@ -139,7 +156,7 @@ def test_a_part_that_is_removed_is_written_again(
 def test_what_is_not_given_again_stays_as_it_was(
     model: Path, text: Path, command: Command, expected: bytes
 ) -> None:
-    folder = finished(model, text, command)
+    folder = finished(model, text)
     stopped_after(1, folder)
     again = command("translate", model, text, "--beam", "1", "--out", folder)
     assert again.code == 0, again.err
@@ -161,7 +178,7 @@ def test_another_command_is_refused(
     change: Any, difference: str, model: Path, text: Path, command: Command
 ) -> None:
     copy = shutil.copytree(model, text.with_name("model"))
-    folder = finished(copy, text, command)
+    folder = finished(model, text)
     stopped_after(2, folder)
     before = {path.name: path.read_bytes() for path in folder.iterdir()}
     if change == "input":
@@ -185,7 +202,7 @@ def test_another_command_is_refused(
 def test_other_options_are_taken_where_no_part_is_done(
     model: Path, text: Path, command: Command
 ) -> None:
-    folder = finished(model, text, command)
+    folder = finished(model, text)
     stopped_after(0, folder)
     (folder / "part-00000007.txt").write_text("left by a process that was killed\n")
     assert command("translate", model, text, *SHARDS, "--jsonl", "--out", folder).code == 0
@@ -217,7 +234,7 @@ def edit(line: int, record: Callable[[dict[str, Any]], Any]) -> Callable[[bytes]
 def test_a_broken_manifest_is_one_line(
     damage: Callable[[bytes], bytes], model: Path, text: Path, command: Command
 ) -> None:
-    folder = finished(model, text, command)
+    folder = finished(model, text)
     manifest = folder / MANIFEST
     manifest.write_bytes(damage(manifest.read_bytes()))
     told = command("translate", model, text, *SHARDS, "--out", folder).mistake()
@@ -228,7 +245,7 @@ def test_a_broken_manifest_is_one_line(
 
 
 def test_a_changed_part_is_one_line(model: Path, text: Path, command: Command) -> None:
-    folder = finished(model, text, command)
+    folder = finished(model, text)
     part = folder / "part-00000001.txt"
     part.write_bytes(part.read_bytes().swapcase())
     told = command("translate", model, text, *SHARDS, "--out", folder)
@@ -287,7 +304,7 @@ def test_compressed_text_is_the_same_text(
 
 
 def test_two_commands_do_not_write_one_folder(model: Path, text: Path, command: Command) -> None:
-    folder = finished(model, text, command)
+    folder = finished(model, text)
     with (folder / MANIFEST).open("r+b") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         told = command("translate", model, text, *SHARDS, "--out", folder).mistake()
