@@ -1,5 +1,6 @@
 """The command `transduce`, run where torch is loaded already: in this process or a forked one."""
 
+import copy
 import functools
 import io
 import multiprocessing
@@ -43,8 +44,17 @@ def made_once() -> dict[str, object]:
     from typer.main import get_command
 
     from transduce.analysis.cost import cost_of
+    from transduce.config import load
+
+    trees: dict[str, object] = {}
+
+    def parse(text: str, *, origin: str, read: Callable[..., object] = load._parse) -> object:
+        if text not in trees:
+            trees[text] = read(text, origin=origin)
+        return copy.deepcopy(trees[text])
 
     return {
+        "transduce.config.load._parse": parse,
         "typer.main.get_command": functools.cache(get_command),  # the declared options
         "transduce.analysis.cost.cost_of": functools.cache(cost_of),  # of the model `base`
     }
