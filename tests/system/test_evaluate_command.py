@@ -49,7 +49,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         write(folder / name, lines)
     tokenizer = Tokenizer.learn((text for pair in PAIRS for text in pair), vocab_size=400)
     model = TransformerConfig(
-        vocab_size=len(tokenizer), n_layers=1, d_model=16, d_ff=16, h=2, max_positions=100
+        vocab_size=len(tokenizer), n_layers=1, d_model=16, d_ff=16, h=2, max_positions=56
     )
     loaded = LoadedModel(build_model(model, seed=2).eval(), Config(model=model), tokenizer)
     save_model(folder / "model", loaded)
