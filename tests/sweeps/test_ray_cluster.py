@@ -26,7 +26,7 @@ from transduce.sweeps.running.worker import Failed, PrepareJob
 from transduce.training.run.events import Started
 from transduce.training.run.journal import read_journal
 
-STEPS = 120
+STEPS = 72
 CLIENT_PORT = 20_001
 needs_ray = pytest.mark.skipif(
     importlib.util.find_spec("ray") is None, reason="Ray is not installed: the extra 'cluster'"
@@ -197,7 +197,7 @@ def test_a_node_that_dies_has_its_runs_resumed_on_another(
     begun, resumed = [event.step for event in events if isinstance(event, Started)]
     assert begun == 0
     assert resumed >= 6, "from its checkpoint"
-    assert "failed" not in log
+    assert "failed: " not in log, "which Ray may say, but not the sweep"
     assert products(out) == products(alone)
     assert results(out) == results(alone)
 
@@ -209,7 +209,7 @@ def test_a_sweep_on_a_cluster_stops_on_request_and_goes_on(
     file: Path, alone: Path, tmp_path: Path, head: Any, add_node: Callable[[int], Any]
 ) -> None:
     add_node(2)
-    out, options = tmp_path / "out", ("--on", head.address, "--at-once", "2")
+    out, options = tmp_path / "out", ("--on", head.address, "--at-once", "2", "--only", "base")
     process = begin(file, out, *options)
     while process.is_alive() and not any(map(is_halfway, out.glob("runs/*/*"))):
         time.sleep(0.01)
@@ -220,7 +220,8 @@ def test_a_sweep_on_a_cluster_stops_on_request_and_goes_on(
     assert process.exitcode == 128 + signal.SIGINT, log
     assert "stopped after step" in log
     assert "resumes after step" in finish(begin(file, out, *options), out)
-    assert products(out) == products(alone)
+    assert len(products(out)) == 2
+    assert products(out).items() <= products(alone).items()
 
 
 @needs_ray
