@@ -3,6 +3,7 @@
 import json
 import shutil
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -99,16 +100,13 @@ def test_a_seed_or_a_row_of_one_part_alone_is_added(tmp_path: Path) -> None:
 
 def test_what_is_no_part_of_the_same_sweep_is_refused(tmp_path: Path) -> None:
     one = made(tmp_path / "one", "base")
-    for number, (changed, message) in enumerate(
-        (
-            ({"budget": {"steps": 99}}, "are not parts of one sweep: their files differ in budget"),
-            ({"test": []}, "are not parts of one sweep: their files differ in test"),
-            (
-                {"variations": [{"name": "base_h1", "set": {"model.h": 2}}]},
-                "row 'base_h1' has other settings in .* than in .*: model.h",
-            ),
-        )
-    ):
+    heads = [{"name": "base_h1", "set": {"model.h": 2}}]
+    cases: list[tuple[dict[str, Any], str]] = [
+        ({"budget": {"steps": 99}}, "are not parts of one sweep: their files differ in budget"),
+        ({"test": []}, "are not parts of one sweep: their files differ in test"),
+        ({"variations": heads}, "row 'base_h1' has other settings in .* than in .*: model.h"),
+    ]
+    for number, (changed, message) in enumerate(cases):
         other = sweep(tmp_path / str(number), **({"variations": ROWS} | changed))
         write_plan(other)
         with pytest.raises(InputError, match=message):
@@ -148,6 +146,8 @@ def test_rows_of_two_machines_become_one_sweep_that_goes_on(
     assert told.code == 0, told.err
     assert [line.split()[0] for line in told.out.splitlines()[2:]] == ["base", "d_ff=64"]
     assert not list(out.rglob("*.safetensors"))
+    alone = command("translate", out / "runs" / "base" / "seed-1", texts / "test.en").mistake()
+    assert "holds the records of a finished run without its weights: restore model.saf" in alone
     made = {name: text for part in parts.values() for name, text in products(part).items()}
     assert products(out).items() == {n: t for n, t in made.items() if n.endswith(".hyp")}.items()
     for part in parts.values():

@@ -71,8 +71,8 @@ def test_the_table_has_the_columns_of_table_3(plan: SweepPlan) -> None:
     )
     head = next(line for line in text.splitlines() if line.startswith("| "))
     assert head == (
-        "|  | row | N | h | d_k | d_v | ε_ls | model.norm | steps | PPL | BLEU, seen | against base | "
-        "BLEU, dev | params | seeds | paper PPL | paper BLEU |"
+        "|  | row | N | h | d_k | d_v | ε_ls | model.norm | steps | PPL | BLEU, seen | "
+        "against base | BLEU, dev | params | seeds | paper PPL | paper BLEU |"
     )
     base, one_head, shallow, _, pre = text.split("\n\n")[2].splitlines()[2:]
     mean = (math.exp(1.0) + math.exp(1.1)) / 2
