@@ -140,12 +140,13 @@ def start(
     log: Path,
     kill_at: KillAt | None = None,
     max_file_bytes: int | None = None,
+    folder: Path | None = None,
 ) -> BaseProcess:
     """Start the command in a process of its own that prints to a file.
 
     `max_file_bytes` stands for a disk that is full. It does nothing that is `UNSEEN`.
     """
-    return forked(_run, list(map(str, arguments)), log, kill_at, max_file_bytes)
+    return forked(_run, list(map(str, arguments)), log, kill_at, max_file_bytes, folder)
 
 
 def forked(function: Callable[..., None], *arguments: object) -> BaseProcess:
@@ -174,10 +175,16 @@ def run_with_streams(arguments: Sequence[str], *, out: int, err: int) -> None:
 
 
 def _run(
-    arguments: list[str], log: Path, kill_at: KillAt | None, max_file_bytes: int | None
+    arguments: list[str],
+    log: Path,
+    kill_at: KillAt | None,
+    max_file_bytes: int | None,
+    folder: Path | None,
 ) -> None:
     from transduce.cli.app import main
 
+    if folder is not None:
+        os.chdir(folder)
     if max_file_bytes is not None:
         resource.setrlimit(resource.RLIMIT_FSIZE, (max_file_bytes, max_file_bytes))
     leave_out_the_unseen()

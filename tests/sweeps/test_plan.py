@@ -92,6 +92,14 @@ def test_a_row_says_which_value_holds_where_its_preset_and_the_shared_settings_d
     assert models["base_ff1024"]["d_ff"] == 1024
 
 
+def test_a_variation_may_be_the_name_of_a_preset() -> None:
+    plan = plan_of(settings={"model.vocab_size": 500}, variations=["base_h1", "base_n2"])
+    assert [(run.variation, run.preset) for run in plan.runs[1:]] == [
+        ("base_h1", "base_h1"),
+        ("base_n2", "base_n2"),
+    ]
+
+
 def test_a_plan_can_be_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     plan = make_plan(
         SweepFile.from_tree(

@@ -71,16 +71,18 @@ def test_the_table_has_the_columns_of_table_3(plan: SweepPlan) -> None:
     )
     head = next(line for line in text.splitlines() if line.startswith("| "))
     assert head == (
-        "|  | row | N | h | d_k | d_v | ε_ls | model.norm | PPL | BLEU, seen | against base | "
-        "BLEU, dev | params | seeds | paper PPL | paper BLEU |"
+        "|  | row | N | h | d_k | d_v | ε_ls | model.norm | steps | PPL | BLEU, seen | "
+        "against base | BLEU, dev | params | seeds | paper PPL | paper BLEU |"
     )
     base, one_head, shallow, _, pre = text.split("\n\n")[2].splitlines()[2:]
     mean = (math.exp(1.0) + math.exp(1.1)) / 2
-    assert base.startswith(f"|  | base | 2 | 4 | 32 | 32 | 0.1 | post | {mean:.2f} ± 0.20 | **")
+    assert base.startswith(
+        f"|  | base | 2 | 4 | 32 | 32 | 0.1 | post | 100 | {mean:.2f} ± 0.20 | **"
+    )
     assert base.endswith("| 1.00M | 2 | 4.92 | 25.8 |")
-    assert one_head.startswith("| (A) | base_h1 |  | 1 | 128 | 128 |  |  | 4.48 | ")
-    assert shallow.startswith("| (C) | base_n2 | 1 |  |  |  |  |  | 7.39 | ")
-    assert pre == "|  | pre |  |  |  |  |  | pre |  |  |  |  |  | 0 of 1 |  |  |"
+    assert one_head.startswith("| (A) | base_h1 |  | 1 | 128 | 128 |  |  | 100 | 4.48 | ")
+    assert shallow.startswith("| (C) | base_n2 | 1 |  |  |  |  |  | 100 | 7.39 | ")
+    assert pre == "|  | pre |  |  |  |  |  | pre |  |  |  |  |  |  | 0 of 1 |  |  |"
 
 
 @pytest.mark.usefixtures("without_pictures")

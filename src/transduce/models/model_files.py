@@ -139,6 +139,11 @@ def _of_checkpoint(folder: Path) -> ModelFiles:
 
 def _of_run(run: Path) -> ModelFiles:
     found = _trained_checkpoints(run)
+    if not found and (run / CARD).exists():
+        raise InputError(
+            f"{run} holds the records of a finished run without its weights: restore {WEIGHTS} "
+            "from where it was trained"
+        )
     if not found:
         raise InputError(
             f"{run} is not over and has no checkpoint with trained weights yet: wait for its first "

@@ -80,6 +80,12 @@ class SweepVariation(Section):
     )
     seeds: Seeds = Field(default=(), description="in place of the seeds of all rows")
 
+    @model_validator(mode="before")
+    @classmethod
+    def _by_preset(cls, section: Any) -> Any:
+        """Accept the name of a preset alone."""
+        return {"preset": section} if isinstance(section, str) else section
+
     @property
     def row(self) -> str:
         """The name of the row: the given one, or what differs from the base."""

@@ -64,6 +64,11 @@ class SweepRun:
         """The device that the settings name."""
         return str(self.settings.get("run", {}).get("device", "auto"))
 
+    @property
+    def translations_record(self) -> Path:
+        """The file beside the run folder that says what its test translations were made from."""
+        return self.folder.with_name(f"{self.folder.name}.tests.json")
+
     def hypotheses_file(self, test: SweepTest) -> Path:
         """Return the file with this run's translations of a test set."""
         return self.folder / f"test.{test.name}.hyp"
@@ -177,7 +182,7 @@ def write_plan(plan: SweepPlan) -> None:
     """Write the plan into the sweep's folder, so that a report needs nothing else."""
     file = plan.file.model_dump(mode="json")
     for test in file["test"]:
-        test |= {side: str(Path(test[side]).absolute()) for side in ("src", "tgt")}
+        test |= {side: _place(Path(test[side]), plan.folder) for side in ("src", "tgt")}
     runs = [
         vars(run) | {"folder": run.folder.relative_to(plan.folder).as_posix()} for run in plan.runs
     ]
@@ -187,6 +192,12 @@ def write_plan(plan: SweepPlan) -> None:
         plan.folder.mkdir(parents=True, exist_ok=True)
         with atomic_file(path) as making:
             making.write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def _place(path: Path, folder: Path) -> str:
+    """Return where a file is: relative to the sweep's folder, if it is in there."""
+    path, folder = path.absolute(), folder.absolute()
+    return path.relative_to(folder).as_posix() if path.is_relative_to(folder) else str(path)
 
 
 def read_plan(folder: Path) -> SweepPlan:
@@ -199,6 +210,8 @@ def read_plan(folder: Path) -> SweepPlan:
     try:
         record = parse_json(content.decode())
         runs = [SweepRun(**(run | {"folder": folder / run["folder"]})) for run in record["runs"]]
+        for test in record["file"]["test"]:
+            test |= {side: str(folder / test[side]) for side in ("src", "tgt")}
         return SweepPlan(folder, SweepFile.from_tree(record["file"]), tuple(runs))
     except (ValueError, LookupError, TypeError, AttributeError, TransduceError) as fault:
         raise InputError(f"{path} is damaged: run the sweep again to write it") from fault

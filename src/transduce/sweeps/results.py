@@ -297,9 +297,14 @@ class _TestSets:
                 self._tell(f"{planned.name}: {test.name} is left out: {fault}")
 
 
+def cuts_words(settings: Config) -> bool:
+    """Whether a run's texts are cut into words that only its tokenizer can join."""
+    return "whitespace" in (settings.data.subwords, settings.data.tgt_subwords)
+
+
 def _test_result(planned: SweepRun, path: Path, references: list[str]) -> ScoredTest:
     settings = load_config(planned.folder)
-    if "whitespace" in (settings.data.subwords, settings.data.tgt_subwords):
+    if cuts_words(settings):
         # Its words are joined where they were cut.
         tokenizer = Tokenizer.load(planned.folder / TOKENIZER)
         references = [tokenizer.as_decoded(line) for line in references]

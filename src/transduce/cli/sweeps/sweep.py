@@ -55,8 +55,12 @@ SearchOption = Annotated[
     ),
 ]
 ReportOption = Annotated[
-    Path | None,
-    typer.Option(metavar="DIR", help="Write the results of the sweep in this folder; no training."),
+    list[Path] | None,
+    typer.Option(
+        metavar="DIR",
+        help="Write the results of the sweep in this folder; no training. With --out, copy what "
+        "they are read from, without weights, into a folder; repeatable for parts of a sweep.",
+    ),
 ]
 
 
@@ -76,13 +80,13 @@ def sweep(
     """
     from transduce.errors import InputError
     from transduce.sweeps.file import read_sweep_file
-    from transduce.sweeps.plan import make_plan, read_plan
+    from transduce.sweeps.plan import make_plan
     from transduce.sweeps.searching.search import check_trials
 
-    if report is not None:
-        if any((file, out, at_once is not None, only, skip, search is not None, on)):
-            raise InputError("--report DIR trains nothing: leave out the rest")
-        _write_report(read_plan(report))
+    if report:
+        if any((file, at_once is not None, only, skip, search is not None, on)):
+            raise InputError("--report DIR trains nothing: leave out all but --out")
+        _write_report(_reported(report, out))
         return
     if file is None:
         raise InputError("which sweep? Name its file, such as recipes/sweeps/table3_demo.yaml")
@@ -92,6 +96,19 @@ def sweep(
     check_trials(plan, search)
     machines = _machines(on, at_once, by_clock=plan.is_by_clock)
     _compute(plan, only or [], skip or [], trials=search, machines=machines)
+
+
+def _reported(folders: list[Path], out: Path | None) -> "SweepPlan":
+    """Return the sweep to report: of one folder as it lies there, else with the records of all."""
+    from transduce.errors import InputError
+    from transduce.sweeps.collect import collect
+    from transduce.sweeps.plan import read_plan
+
+    if out is not None:
+        return collect(folders, out)
+    if len(folders) > 1:
+        raise InputError("--report of several folders: name one for the results of all with --out")
+    return read_plan(folders[0])
 
 
 def _machines(on: str | None, at_once: int | None, *, by_clock: bool) -> "Machines":

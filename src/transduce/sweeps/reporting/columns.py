@@ -5,7 +5,7 @@ from typing import Any
 
 from transduce.config.schema import Config
 
-_SHOWN = {"n_layers", "n_encoder_layers", "n_decoder_layers", "experts", "eps_ls"}
+_SHOWN = {"n_layers", "n_encoder_layers", "n_decoder_layers", "experts", "positions", "eps_ls"}
 """Settings that the columns of Table 3 show under other names."""
 
 _NOT_SHOWN = {"run.seed", "training.steps", "training.epochs", "training.minutes"}

@@ -86,7 +86,9 @@ def _columns(results: SweepResults) -> Columns:
     if is_of_paper(results):
         columns[""] = [_group(row) for row in rows]
     columns["row"] = [_escaped(row.name) for row in rows]
-    columns |= setting_cells(results) | score_cells(results) | state_cells(results)
+    columns |= setting_cells(results)
+    columns["steps"] = [_mean_steps(row) for row in rows]
+    columns |= score_cells(results) | state_cells(results)
     columns["params"] = [_parameters(row.parameters) for row in rows]
     columns["seeds"] = [seed_cell(row) for row in rows]
     if is_of_paper(results):
@@ -132,6 +134,12 @@ def seed_cell(row: RowResult) -> str:
     """Say how many seeds of a row are finished."""
     done = len(row.finished)
     return str(done) if done == len(row.runs) else f"{done} of {len(row.runs)}"
+
+
+def _mean_steps(row: RowResult) -> str:
+    """Write the steps of a row's runs, the mean over its seeds."""
+    made = [run.steps for run in row.finished]
+    return f"{sum(made) / len(made):,.0f}" if made else ""
 
 
 def _parameters(count: int | None) -> str:

@@ -1,13 +1,16 @@
 """Runs that an earlier command began: whether they are still what the sweep asks for."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from fnmatch import fnmatch
 from pathlib import Path
 
-from transduce.config.schema import Tree
+from transduce.config.schema import Config, Tree
 from transduce.errors import ConfigError, InputError
-from transduce.files.errors import reporting_read_errors
+from transduce.files.errors import reporting_read_errors, reporting_write_errors
+from transduce.files.locks import locked
 from transduce.sweeps.plan import BUDGETS, CACHE, LOCK, PLAN, RUNS, SweepRun, naming_row
+from transduce.training.request import Request
 from transduce.training.run.folder import RunFolder
 from transduce.training.run.resume import OtherSettingsError, resume, settings_to_resume
 
@@ -39,13 +42,28 @@ def check_folder(folder: Path) -> None:
         )
 
 
+@contextmanager
+def locked_sweep(folder: Path) -> Iterator[None]:
+    """Hold the sweep's folder, so that no other command computes the same runs."""
+    with reporting_write_errors(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / LOCK).touch()
+    try:
+        with locked(folder / LOCK, wait=False):
+            yield
+    except BlockingIOError:
+        raise InputError(
+            f"another process computes the sweep in {folder}: wait for it, or choose another --out"
+        ) from None
+
+
 def check_same_settings(runs: Sequence[SweepRun], cache: Path) -> None:
     """Raise if a run has begun with other settings than its row has now."""
     for run in runs:
         request, folder = run.request(cache), RunFolder(run.folder)
         with naming_row(run.variation):
             folder.check()
-        settled = settings_to_resume(folder, request)
+        settled = _settled(folder, request)
         if settled is None:
             continue
         try:
@@ -71,7 +89,7 @@ def is_finished(run: SweepRun) -> bool:
     that goes on past its end is not the one that a larger budget would have made.
     """
     folder = RunFolder(run.folder)
-    settled = settings_to_resume(folder, run.request())
+    settled = _settled(folder, run.request())
     if settled is None:
         return False
     given: Tree = run.settings.get("training", {})
@@ -85,7 +103,12 @@ def is_finished(run: SweepRun) -> bool:
                 f"{_shown(now)}, and rows with other budgets cannot be compared: choose another "
                 f"--out, restore the budget, or remove {run.folder} to train it again"
             )
-    return folder.is_finished()
+    return folder.has_ended()
+
+
+def _settled(folder: RunFolder, request: Request) -> Config | None:
+    """Return the settings of a run that has begun; None: it has not, or has saved no step."""
+    return folder.settings() if folder.is_record() else settings_to_resume(folder, request)
 
 
 def _shown(value: float | None) -> str:

@@ -7,6 +7,7 @@ computes where and when; this module only asks for resources and hears what task
 
 import contextlib
 import os
+import pickle
 import socket
 import threading
 from collections import defaultdict, deque
@@ -19,6 +20,7 @@ from transduce.hardware.ray_connection import connect, living_nodes
 from transduce.sweeps.plan import LOCK, SweepRun
 from transduce.sweeps.running.at_once import FixedNumber, MeasuredNumber
 from transduce.sweeps.running.machines import Worker
+from transduce.sweeps.running.mailbox import Mailbox
 from transduce.sweeps.running.worker import (
     Done,
     Failed,
@@ -34,31 +36,6 @@ MAX_RETRIES = 3
 """How often Ray starts a task again whose node or process has died."""
 ALL = 1_000_000
 """All runs are handed to Ray at once: it lets them wait until there is room."""
-
-
-class Mailbox:
-    """An actor on the node of the sweep's process: what tasks report, and which are to stop."""
-
-    def __init__(self) -> None:
-        self._messages: list[tuple[str, Message]] = []
-        self._stopped: set[str] = set()
-
-    def put(self, task: str, message: Message) -> None:
-        """Keep what a task reports."""
-        self._messages.append((task, message))
-
-    def take(self) -> list[tuple[str, Message]]:
-        """Return what was reported since, in order."""
-        taken, self._messages = self._messages, []
-        return taken
-
-    def stop(self, task: str) -> None:
-        """Note that a task is to stop."""
-        self._stopped.add(task)
-
-    def is_stopped(self, task: str) -> bool:
-        """Whether a task is to stop."""
-        return task in self._stopped
 
 
 class RayCluster:
@@ -137,7 +114,7 @@ class RayCluster:
             ended, _ = ray.wait([task.result for task in tasks], timeout=POLL_S)
             # What a task reported is in the mailbox before it ends, so this order loses nothing.
             for name, message in ray.get(self._mailbox.take.remote()):
-                self._inboxes[name].append(message)
+                self._inboxes[name].append(pickle.loads(message))  # noqa: S301 - by our own tasks
         except (ray.exceptions.RayError, ConnectionError) as lost:  # the latter by Ray Client
             raise InputError(
                 f"--on {self._address}: the connection to the cluster is lost; the same command "
@@ -194,7 +171,7 @@ def work_on_node(
         )
 
     def report(message: Message) -> None:
-        mailbox.put.remote(name, message)
+        mailbox.put.remote(name, pickle.dumps(message))
 
     stop = threading.Event()
     threading.Thread(target=_listen, args=(mailbox, name, stop), daemon=True).start()

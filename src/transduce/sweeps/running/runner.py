@@ -1,22 +1,21 @@
 """A sweep: its data is prepared once, then its runs compute, several at once."""
 
 from collections import deque
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from transduce.data.formats.lines import read_lines
 from transduce.errors import InputError, counted
-from transduce.files.errors import reporting_write_errors
-from transduce.files.locks import locked
 from transduce.sweeps.file import SweepTest
-from transduce.sweeps.plan import LOCK, SweepPlan, SweepRun, selected_rows, write_plan
+from transduce.sweeps.plan import SweepPlan, SweepRun, selected_rows, write_plan
 from transduce.sweeps.running.existing import (
     check_budgets,
     check_folder,
     check_same_settings,
     is_finished,
+    locked_sweep,
 )
 from transduce.sweeps.running.machines import LocalMachine, Machines, Worker
 from transduce.sweeps.running.recorded_epochs import epochs_of_others, recorded_epochs
@@ -101,7 +100,7 @@ def run_sweep(
     machines.settle(runs or plan.runs[:1])
     _check_tests(plan.file.test)
     check_folder(plan.folder)
-    with _locked(plan.folder):
+    with locked_sweep(plan.folder):
         source = None if search is None else TrialSource(plan, search, wanted)
         begun = source.begun if source else []
         check_same_settings([*runs, *begun], plan.cache)
@@ -265,21 +264,6 @@ def _check_tests(tests: Sequence[SweepTest]) -> None:
                 f"test {test.name}: {test.src} has {counted(src, 'line')} but {test.tgt} has "
                 f"{tgt:,}: they must match line by line"
             )
-
-
-@contextmanager
-def _locked(folder: Path) -> Iterator[None]:
-    """Hold the sweep's folder, so that no other command computes the same runs."""
-    with reporting_write_errors(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        (folder / LOCK).touch()
-    try:
-        with locked(folder / LOCK, wait=False):
-            yield
-    except BlockingIOError:
-        raise InputError(
-            f"another process computes the sweep in {folder}: wait for it, or choose another --out"
-        ) from None
 
 
 def _prepare(

@@ -148,4 +148,4 @@ def _finished_scores(run: SweepRun, search: SweepSearch) -> Iterator[Sequence[Tr
 
 def _is_finished(folder: Path) -> bool:
     pruned = folder.with_name(f"{folder.name}.pruned")
-    return RunFolder(folder).is_finished() and not pruned.exists()
+    return RunFolder(folder).has_ended() and not pruned.exists()

@@ -44,7 +44,7 @@ def read_trial(run: SweepRun, by: By) -> Trial:
         events = read_journal(path) if path.exists() else []
     except InputError:  # damaged; the report says so
         return Trial(trial_number(run), run.trial, "failed", None, ())
-    cost = final_cost(events, by) if RunFolder(run.folder).is_finished() else None
+    cost = final_cost(events, by) if RunFolder(run.folder).has_ended() else None
     return Trial(
         trial_number(run), run.trial, _state(run, cost), cost, tuple(dev_scores(events, by))
     )

@@ -240,6 +240,14 @@ class RunFolder:
         """Whether the run has ended and the model folder is complete: the card is written last."""
         return (self.path / CARD).exists() and (self.path / WEIGHTS).exists()
 
+    def is_record(self) -> bool:
+        """Whether only the records of a finished run are here: its weights were left elsewhere."""
+        return (self.path / CARD).exists() and not self.has_trained()
+
+    def has_ended(self) -> bool:
+        """Whether the run is finished, wherever its weights are."""
+        return self.is_finished() or self.is_record()
+
     def write_card(self, text: str) -> None:
         """Write the model card."""
         self._write(CARD, text)
