@@ -53,6 +53,14 @@ EngineOption = Annotated[
         autocompletion=complete_engine,
     ),
 ]
+ShortlistOption = Annotated[
+    bool,
+    typer.Option(
+        "--shortlist",
+        help="Search only the tokens that those of a sentence are translated by: faster on the "
+        "CPU. 'transduce shortlist' makes the list.",
+    ),
+]
 BeamOption = Annotated[
     int | None,
     typer.Option(
