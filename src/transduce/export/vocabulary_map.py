@@ -65,7 +65,7 @@ def _checked(name: str) -> str:
     """Raise if a name cannot be told from its neighbours."""
     if not name or _SEPARATOR.search(name):
         raise InputError(
-            f"the entry {reprlib.repr(name)} of the vocabulary cannot stand in CTranslate2's {MAP}, "
-            "where spaces separate entries: use no shortlist"
+            f"the entry {reprlib.repr(name)} of the vocabulary cannot stand in CTranslate2's "
+            f"{MAP}, where spaces separate entries: use no shortlist"
         )
     return name

@@ -1,9 +1,9 @@
 """A model that scores the candidates of each sentence alone: a search with a shortlist.
 
-Each sentence has a vocabulary of its own: its candidates, in ascending order, the special tokens
-first, which keep their ids. A search over it knows nothing of that. A product scores what any
-sentence of the batch may be translated by, and each sentence takes its own candidates from it, so
-they, and their probabilities, do not depend on the others.
+Each sentence has a vocabulary of its own: its candidates, in ascending order. The special tokens
+are the first and keep their ids; padding has a place, but is no candidate. A search over it knows
+nothing of that. One product scores the candidates of all sentences of a batch, and each sentence
+takes its own from it, so neither they nor their probabilities depend on the other sentences.
 """
 
 from collections.abc import Sequence
@@ -46,10 +46,11 @@ class NarrowedModel:
         rows, places = np.nonzero(candidates[:, columns])
         counts = np.bincount(rows, minlength=len(candidates))
         width = int(counts.max()) + -int(counts.max()) % ROUND_TO
-        self._is_candidate = np.arange(width) < counts[:, None]  # [B, C]
+        is_filled = np.arange(width) < counts[:, None]  # [B, C]
         self._columns = np.zeros((len(candidates), width), dtype=np.int64)
-        self._columns[self._is_candidate] = places
-        self._ids = np.where(self._is_candidate, columns[self._columns], PAD_ID)  # [B, C]
+        self._columns[is_filled] = places
+        self._ids = np.where(is_filled, columns[self._columns], PAD_ID)  # [B, C]
+        self._is_candidate = self._ids != PAD_ID  # it has a place, but no sentence contains it
         self._projection = projection[torch.from_numpy(columns).to(projection.device)]  # [U, d]
 
     def encode(self, src: Tensor) -> Any:
@@ -83,8 +84,8 @@ class NarrowedModel:
             return None
         found = np.full((len(prefixes), longest), PAD_ID)
         for row, prefix in enumerate(prefixes):
-            own = self._ids[row, self._is_candidate[row]]
-            found[row, : len(prefix)] = np.searchsorted(own, prefix)
+            places = {token: place for place, token in enumerate(self._ids[row].tolist()) if token}
+            found[row, : len(prefix)] = [places[token] for token in prefix]
         device = self._projection.device
         return PrefixConstraint(torch.from_numpy(found).to(device), self._ids.shape[1])
 
