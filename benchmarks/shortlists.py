@@ -1,8 +1,8 @@
 """What a shortlist costs in quality, and what it saves, in torch and in CTranslate2.
 
-    python benchmarks/shortlists.py quality MODEL --train-src FILE --train-tgt FILE \\
-        --src FILE --ref FILE
-    python benchmarks/shortlists.py speed --train-src FILE --train-tgt FILE --src FILE
+    PAIRS="--train-src FILE --train-tgt FILE"
+    python benchmarks/shortlists.py quality MODEL $PAIRS --src FILE --ref FILE [--threads 1]
+    python benchmarks/shortlists.py speed $PAIRS --src FILE [--threads 1]
 
 `quality`: lists of several sizes are made from the training pairs for a copy of the model. For each
 the candidates of a sentence, the share of the references' tokens among them, BLEU, how many
@@ -35,9 +35,9 @@ from transduce.models.shortlist import SPECIAL, load_shortlist
 from transduce.tasks.metrics import bleu
 from transduce.text.special_ids import EOS_ID
 from transduce.text.tokenizer import Tokenizer
-from transduce.translation.load import Translator
 from transduce.translation.options import Options
-from transduce.translation.shortlist.make import make_shortlist
+from transduce.translation.shortlist.make import FREQUENT, PER_TOKEN, make_shortlist
+from transduce.translation.translator import Translator
 
 SIZES = ((50, 50), (100, 20), (100, 100), (500, 100))
 """The most frequent tokens, and those of each source token."""
@@ -76,7 +76,9 @@ def timed(translator: Translator, sources: list[str], options: Options) -> tuple
     return found, time.process_time() - began
 
 
-def quality(model: Path, train: tuple[Path, Path], src: Path, ref: Path) -> None:
+def quality(
+    model: Path, train: tuple[Path, Path], src: Path, ref: Path, *, sizes: Sequence[tuple[int, int]]
+) -> None:
     """Compare lists of several sizes."""
     sources, references = (list(read_lines(path)) for path in (src, ref))
     with tempfile.TemporaryDirectory() as work:
@@ -85,14 +87,15 @@ def quality(model: Path, train: tuple[Path, Path], src: Path, ref: Path) -> None
             options = Options(beam=beam)
             ways: dict[str, Callable[..., Translator]] = {
                 "torch": lambda **how: transduce.load(folder, "cpu", **how),
+                "torch int8": lambda **how: transduce.load(folder, "cpu", precision="int8", **how),
                 "CTranslate2": lambda **how: transduce.load(
                     folder, "cpu", engine="ctranslate2", **how
                 ),
-                "int8": lambda **how: int8(folder, Path(work), **how),
+                "CTranslate2 int8": lambda **how: int8(folder, Path(work), **how),
             }
             whole = {name: timed(load(), sources, options) for name, load in ways.items()}
             show(f"beam {beam}, whole vocabulary", whole, whole, references)
-            for frequent, per_token in SIZES:
+            for frequent, per_token in sizes:
                 make_shortlist(
                     folder, src=train[:1], tgt=train[1:], frequent=frequent, per_token=per_token
                 )
@@ -124,7 +127,7 @@ def show(
         same = np.mean([a == b for a, b in zip(texts, whole[name][0], strict=True)])
         score = bleu(texts, references).score
         print(
-            f"  {name:>12}: BLEU {score:.2f}, {same:.1%} the same, {seconds:.2f} s "
+            f"  {name:>16}: BLEU {score:.2f}, {same:.1%} the same, {seconds:.2f} s "
             f"({seconds / whole[name][1]:.2f} of the whole vocabulary's)",
             flush=True,
         )
@@ -199,6 +202,7 @@ def main() -> None:
     one = commands.add_parser("quality")
     one.add_argument("model", type=Path)
     one.add_argument("--ref", type=Path, required=True)
+    one.add_argument("--default-size", action="store_true", help="the default lists alone")
     for command in (one, commands.add_parser("speed")):
         command.add_argument("--train-src", type=Path, required=True)
         command.add_argument("--train-tgt", type=Path, required=True)
@@ -208,7 +212,8 @@ def main() -> None:
     torch.set_num_threads(given.threads)
     train = (given.train_src, given.train_tgt)
     if given.command == "quality":
-        quality(given.model, train, given.src, given.ref)
+        sizes = [(FREQUENT, PER_TOKEN)] if given.default_size else SIZES
+        quality(given.model, train, given.src, given.ref, sizes=sizes)
     else:
         speed(train, given.src)
 

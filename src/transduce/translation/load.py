@@ -46,7 +46,7 @@ def load(
         is not over will do, whose best weights so far are taken, and so will one of its
         checkpoints; the log says which weights these are.
     device: cpu, cuda, cuda:N or mps; auto takes a GPU if there is one.
-    precision: float32; bf16, which is faster on GPUs; int8 with CTranslate2.
+    precision: float32; bf16, which is faster on GPUs; int8, which is faster on the CPU.
     engine: torch, ctranslate2 or auto. auto takes CTranslate2 on the CPU if it is installed and can
         express the model; sentences with terms are then searched with torch. Without a name it is
         torch, or CTranslate2 for an exported folder.

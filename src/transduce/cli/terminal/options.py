@@ -42,7 +42,7 @@ DeviceOption = Annotated[
 PrecisionOption = Annotated[
     str,
     typer.Option(
-        help="float32; bf16, faster on GPUs; int8, with ctranslate2.",
+        help="float32; bf16, faster on GPUs; int8, faster on the CPU.",
         autocompletion=complete_precision,
     ),
 ]
