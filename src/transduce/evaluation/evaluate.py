@@ -101,8 +101,7 @@ def evaluate(
         return (by_metric or scoring)(systems, texts, baseline=baseline)
     if texts.sources is None:
         raise InputError("what to translate? Give --src FILE, or only translations with --hyp")
-    loaded = load(model, device, engine=engine, shortlist=shortlist)
-    translator = _into(loaded, lang, _listed(ref))
+    translator = _into(load(model, device, engine=engine, shortlist=shortlist), lang, _listed(ref))
     translate = partial(translated_lines, translator, options=options)
     hypotheses = translate(texts.sources, progress=progress)
     on_translated(hypotheses)
