@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from transduce.translation.memory.read import translation_memory
     from transduce.translation.options import Options, Translation
     from transduce.translation.scorer import PairScore, score
+    from transduce.translation.shortlist.make import MadeShortlist, make_shortlist
     from transduce.translation.translator import Translator
     from transduce.translation.wording.read import wording
 
@@ -38,6 +39,7 @@ __all__ = [
     "FilteredCorpus",
     "InputError",
     "IteratedTraining",
+    "MadeShortlist",
     "Options",
     "PairScore",
     "Seq2Seq",
@@ -57,6 +59,7 @@ __all__ = [
     "iterate_back_translation",
     "load",
     "load_config",
+    "make_shortlist",
     "score",
     "train",
     "translate_file",
@@ -71,6 +74,7 @@ _MODULES = {
     "Evaluation": "transduce.evaluation.evaluate",
     "FilteredCorpus": "transduce.pipelines.filtering.filter_corpus",
     "IteratedTraining": "transduce.pipelines.iteration",
+    "MadeShortlist": "transduce.translation.shortlist.make",
     "Options": "transduce.translation.options",
     "PairScore": "transduce.translation.scorer",
     "Seq2Seq": "transduce.models.base",
@@ -88,6 +92,7 @@ _MODULES = {
     "iterate_back_translation": "transduce.pipelines.iteration",
     "load": "transduce.translation.load",
     "load_config": "transduce.config.load",
+    "make_shortlist": "transduce.translation.shortlist.make",
     "score": "transduce.translation.scorer",
     "train": "transduce.training.loop",
     "translate_file": "transduce.translation.documents.translate",

@@ -146,7 +146,10 @@ FORGED: dict[str, tuple[Forge, str]] = {
     "folder": (in_place("model.bin", Path.mkdir), "Is a directory"),
     "vocabulary fifo": (in_place("shared_vocabulary.json", os.mkfifo), "not a regular file"),
     "settings fifo": (in_place("config.json", os.mkfifo), "not a regular file"),
-    "a map": (in_place("vmap.txt", os.mkfifo), "vmap.txt is no file of an export: remove it"),
+    "a map": (
+        in_place("vmap.txt", os.mkfifo),
+        "vmap.txt has no shortlist.safetensors beside it: remove it",
+    ),
     "deep": (
         in_place("config.json", lambda path: path.write_text("[" * 100_000)),
         "nested too deeply",

@@ -193,6 +193,28 @@ def test_removing_the_later_outcomes_lets_settings_change(
     assert found["pairs/train.de"] == before["pairs/train.de"]
 
 
+def test_a_shortlist_is_made_of_the_pairs_and_measured(
+    corpus: Path, model: Path, finished: Path, tmp_path: Path, command: Command
+) -> None:
+    told = command(*arguments(corpus, model, finished, "--shortlist")).mistake()
+    assert "shortlist none, not true" in told
+    out = tmp_path / "out"
+    shutil.copytree(finished, out)
+    for name in ("int8", "measured"):
+        shutil.rmtree(out / name)
+    again = command(*arguments(corpus, model, out, "--shortlist"))
+    assert again.code == 0, again.err
+    assert (out / "student" / "shortlist.safetensors").is_file()
+    assert (out / "int8" / "vmap.txt").is_file()
+    report = json.loads((out / "report.json").read_text(encoding="utf-8"))
+    assert {"student shortlist", "student int8 shortlist"} <= set(report["speeds"])
+    assert "a shortlist against the student: BLEU" in (out / "report.md").read_text("utf-8")
+    assert (
+        outcomes(out)["student/model.safetensors"]
+        == (outcomes(finished)["student/model.safetensors"])
+    )
+
+
 @pytest.mark.parametrize(
     ("options", "message"),
     [

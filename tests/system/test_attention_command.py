@@ -99,7 +99,7 @@ def test_one_text_is_aligned_with_a_given_translation_by_a_chosen_head(
         ),
         (("a", "--translation", "x " * 99), "but the model has 40 positions"),
         (("a", "--translation", "x", "--out", "no folder/x.html"), "cannot write no folder/x.html"),
-        (("a", "--precision", "int8"), "use float32 or bf16"),
+        (("a", "--precision", "fp8"), "use one of float32, bf16, int8"),
         (("a", "--out", "x.PNG"), "write --png x.PNG for a picture"),
     ],
 )

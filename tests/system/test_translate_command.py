@@ -279,7 +279,7 @@ def test_a_fault_late_in_a_pipe_leaves_no_file(
         (("--sample", "--top-p", "1.5"), "--top-p 1.5"),
         (("--sample", "--n-best", "2"), "gives one translation per line"),
         (("--device", "gpu"), "--device gpu: use auto, cpu"),
-        (("--precision", "fp8"), "use float32 or bf16"),
+        (("--precision", "fp8"), "use one of float32, bf16, int8"),
         (("--prefix", "Meine Schw"), "cannot read Meine Schw: No such file or directory; if it is"),
         (("--prefix", "-", "-"), "standard input (-) can be read only once"),
         (("--prefix", "missing", "--prefix-text", "x"), "use one of them"),

@@ -591,7 +591,7 @@ def test_what_cannot_be_loaded_is_refused(folder: Path, tmp_path: Path) -> None:
         InputError, match=r"is an empty folder: a model is a folder of config\.yaml"
     ):
         transduce.load(tmp_path)
-    with pytest.raises(InputError, match="use float32 or bf16"):
+    with pytest.raises(InputError, match="use one of float32, bf16, int8"):
         transduce.load(folder, precision=odd)
     with pytest.raises(InputError, match="max_positions=1"):
         translator(echo(), max_positions=1)

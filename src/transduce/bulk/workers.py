@@ -25,6 +25,7 @@ class ModelSource:
     engine: EngineName | None = None
     draft: str | None = None  # what proposes tokens: another model, or ngrams
     to: str | None = None  # the language to translate into, of a model of several
+    shortlist: bool = False  # whether only likely tokens are searched
 
     def load(self) -> Translator:
         """Load it."""
@@ -35,6 +36,7 @@ class ModelSource:
             engine=self.engine,
             draft=self.draft,
             to=self.to,
+            shortlist=self.shortlist,
         ).into(None)
 
 

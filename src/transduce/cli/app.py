@@ -26,6 +26,7 @@ from transduce.cli.data.filter import filter_pairs
 from transduce.cli.data.generate import generate_task
 from transduce.cli.data.pronunciation import write_pronunciations
 from transduce.cli.data.public import get_corpus, list_corpora
+from transduce.cli.data.shortlist import shortlist
 from transduce.cli.demo import demo
 from transduce.cli.describe import describe
 from transduce.cli.evaluate import evaluate
@@ -62,6 +63,7 @@ app.command()(iterate)
 app.command("runs")(list_runs)
 app.command()(attention)
 app.command()(serve)
+app.command()(shortlist)
 app.command("export")(export_model)
 app.command("import")(import_model)
 app.command()(describe)

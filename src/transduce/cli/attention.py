@@ -43,7 +43,11 @@ HeadOption = Annotated[
     int | None, typer.Option(help="For --align, from 1; by default the mean of the layer's heads.")
 ]
 PrecisionOption = Annotated[
-    str, typer.Option(help="float32; bf16, faster on GPUs.", autocompletion=complete_precision)
+    str,
+    typer.Option(
+        help="float32; bf16, faster on GPUs; int8, faster on the CPU.",
+        autocompletion=complete_precision,
+    ),
 ]
 
 

@@ -14,6 +14,7 @@ from transduce.cli.terminal.options import (
     DeviceOption,
     EngineOption,
     FieldsOption,
+    ShortlistOption,
 )
 from transduce.errors import InputError
 
@@ -125,6 +126,7 @@ def evaluate(
     alpha: AlphaOption = None,
     device: DeviceOption = "auto",
     engine: EngineOption = None,
+    shortlist: ShortlistOption = False,
     robust: RobustOption = False,
     out: OutOption = None,
     as_json: JsonOption = None,
@@ -146,7 +148,8 @@ def evaluate(
     _check_systems(hyp or [])
     if text:
         others = {"--src": src, "--ref": ref, "--test-set": test_set, "--hyp": hyp, "--out": out}
-        _check_alone("--text", others | {"--against": against, "--robust": robust or None})
+        flags = {"--robust": robust or None, "--shortlist": shortlist or None}
+        _check_alone("--text", {**others, **flags, "--against": against})
         _evaluate_languages(model, text, _options(model, beam, alpha), device, engine, as_json, png)
         return
     if png is not None:
@@ -166,6 +169,7 @@ def evaluate(
             options=_options(model, beam, alpha),
             device=device,
             engine=engine,  # type: ignore[arg-type]
+            shortlist=shortlist,
             robust=robust,
             progress=progress,
             on_translated=write_out,

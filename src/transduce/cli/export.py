@@ -40,6 +40,10 @@ def export_model(
     quantize: Annotated[
         Quantization | None, typer.Option(help="Type of the stored weights, for ctranslate2.")
     ] = None,
+    shortlist: Annotated[
+        bool,
+        typer.Option("--shortlist", help="With the shortlist in the folder, for ctranslate2."),
+    ] = False,
 ) -> None:
     """Export a model to CTranslate2, or to a Marian model that transformers can load."""
     from transduce.errors import InputError
@@ -47,11 +51,14 @@ def export_model(
     if to is Format.CTRANSLATE2:
         from transduce.export.ctranslate2 import export_ctranslate2
 
-        export_ctranslate2(model, out, quantize=quantize.value if quantize else None)
+        export_ctranslate2(
+            model, out, quantize=quantize.value if quantize else None, shortlist=shortlist
+        )
         typer.echo(f"wrote {out}: 'transduce translate {out}' and CTranslate2 load it")
         return
-    if quantize is not None:
-        raise InputError("--quantize is for --to ctranslate2")
+    for name, given in (("quantize", quantize is not None), ("shortlist", shortlist)):
+        if given:
+            raise InputError(f"--{name} is for --to ctranslate2")
     from transduce.export.huggingface import export_huggingface
 
     export_huggingface(model, out)

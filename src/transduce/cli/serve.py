@@ -6,7 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transduce.cli.terminal.options import DeviceOption, EngineOption, PrecisionOption
+from transduce.cli.terminal.options import (
+    DeviceOption,
+    EngineOption,
+    PrecisionOption,
+    ShortlistOption,
+)
 from transduce.cli.translate import MemoryFieldsOption
 
 if TYPE_CHECKING:
@@ -91,6 +96,7 @@ def serve(
     device: DeviceOption = "auto",
     engine: EngineOption = None,
     precision: PrecisionOption = "float32",
+    shortlist: ShortlistOption = False,
 ) -> None:
     """Serve models over HTTP: a web page, a JSON API, and LibreTranslate's API."""
     _check_installed()
@@ -113,7 +119,9 @@ def serve(
     memories = _memories(memory or [], memory_fields)
     sites = Sites(allow_origin or [], [host, *(allow_host or [])], has_keys=known.are_needed)
     with listen(host, port) as listening:
-        translators = _load(models, device=device, precision=precision, engine=engine)
+        translators = _load(
+            models, device=device, precision=precision, engine=engine, shortlist=shortlist
+        )
         app = make_app(
             translators,
             version=transduce.__version__,
@@ -203,7 +211,7 @@ def _named(option: str, arguments: list[str]) -> dict[str, str]:
 
 
 def _load(
-    models: list[str], *, device: str, precision: str, engine: str | None
+    models: list[str], *, device: str, precision: str, engine: str | None, shortlist: bool = False
 ) -> "dict[LanguagePair, Translator]":
     """Load the models, after the languages of all are known: loading takes a while."""
     from transduce.translation.load import load
@@ -215,7 +223,13 @@ def _load(
         if folder not in loaded:
             pairs = [str(one) for one, path in folders.items() if path == folder]
             typer.echo(f"loading {', '.join(pairs)} from {folder}", err=True)
-            loaded[folder] = load(folder, device, precision=precision, engine=engine)  # type: ignore[arg-type]
+            loaded[folder] = load(
+                folder,
+                device,
+                precision=precision,  # type: ignore[arg-type]
+                engine=engine,  # type: ignore[arg-type]
+                shortlist=shortlist,
+            )
         model = loaded[folder]
         translators[pair] = model.into(pair.target) if model.languages else model
     return translators

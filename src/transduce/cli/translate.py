@@ -24,6 +24,7 @@ from transduce.cli.terminal.options import (
     EngineOption,
     ModelArgument,
     PrecisionOption,
+    ShortlistOption,
     ToOption,
 )
 from transduce.errors import counted
@@ -223,6 +224,7 @@ def translate(
     device: DeviceOption = "auto",
     precision: PrecisionOption = "float32",
     engine: EngineOption = None,
+    shortlist: ShortlistOption = False,
     draw: DrawOption = None,
 ) -> None:
     """Translate text line by line; anything unusual is reported on standard error."""
@@ -264,7 +266,7 @@ def translate(
         output.options.check_for_draft(has_prefixes=prefixes() is not None)
     chosen = "torch" if engine == "auto" and sample else engine  # CTranslate2 samples differently
     models = (model, *(ensemble or []))
-    source = ModelSource(models, device, precision, chosen, draft, to)  # type: ignore[arg-type]
+    source = ModelSource(models, device, precision, chosen, draft, to, shortlist)  # type: ignore[arg-type]
     if folder is not None and total is not None:
         shards = {"shard_lines": shard_lines, "window": window}
         write_parts(folder, lines, total, output, source=source, prefixes=prefixes, on=on, **shards)

@@ -56,6 +56,7 @@ def evaluate(
     options: Options | None = None,
     device: str = "auto",
     engine: EngineName | None = None,
+    shortlist: bool = False,
     robust: bool = False,
     progress: Callable[[int, int], None] = lambda _done, _total: None,
     on_translated: Callable[[Sequence[str]], None] = lambda _hypotheses: None,
@@ -75,7 +76,7 @@ def evaluate(
     lang: the target language, for the tokenizer and BLEU as in the paper; by default the model's or
         that of the script. A model of several translates into it, or as `ref` is named (test.fr).
     tokenize: sacreBLEU's tokenizer instead, such as 13a, zh, ja-mecab or char.
-    options, device, engine: how to translate, as for `transduce.load`.
+    options, device, engine, shortlist: how to translate, as for `transduce.load`.
     robust: whether to score a model on the test set with noise too (`Evaluation.robustness`).
     progress: called with the number of sentences translated so far, and of all.
     on_translated: called with a model's translations, before they are scored.
@@ -100,7 +101,7 @@ def evaluate(
         return (by_metric or scoring)(systems, texts, baseline=baseline)
     if texts.sources is None:
         raise InputError("what to translate? Give --src FILE, or only translations with --hyp")
-    translator = _into(load(model, device, engine=engine), lang, _listed(ref))
+    translator = _into(load(model, device, engine=engine, shortlist=shortlist), lang, _listed(ref))
     translate = partial(translated_lines, translator, options=options)
     hypotheses = translate(texts.sources, progress=progress)
     on_translated(hypotheses)

@@ -17,10 +17,12 @@ from transduce.errors import InputError, how_to_install
 from transduce.export.abilities import foreign_setting, is_exportable
 from transduce.export.folder import new_folder
 from transduce.export.shared_heads import repeat_rows
+from transduce.export.vocabulary_map import write_vocabulary_map
 from transduce.files.atomic import sync
 from transduce.files.errors import reporting_write_errors
 from transduce.files.regular import MIB, read_json
 from transduce.models.folder import LoadedModel, load_model, save_settings
+from transduce.models.shortlist import load_shortlist
 from transduce.models.transformer.model import Transformer
 from transduce.models.transformer.settings import TransformerConfig
 from transduce.nn.feed_forward import FeedForward
@@ -36,8 +38,13 @@ SOURCE_VOCABULARY, TARGET_VOCABULARY = "source_vocabulary.json", "target_vocabul
 MAX_VOCABULARY_BYTES = 128 * MIB
 
 
-def export_ctranslate2(model: Path, out: Path, *, quantize: Quantization | None = None) -> None:
-    """Export a model folder to one that both CTranslate2 and `transduce translate` load."""
+def export_ctranslate2(
+    model: Path, out: Path, *, quantize: Quantization | None = None, shortlist: bool = False
+) -> None:
+    """Export a model folder to one that both CTranslate2 and `transduce translate` load.
+
+    `shortlist`: with the shortlist that is in the folder.
+    """
     library()
     if quantize is not None and quantize not in get_args(Quantization):
         raise InputError(f"quantize={quantize!r}: use one of {', '.join(get_args(Quantization))}")
@@ -45,8 +52,11 @@ def export_ctranslate2(model: Path, out: Path, *, quantize: Quantization | None 
     reason = refusal(loaded.config.model)
     if reason is not None:
         raise InputError(f"cannot export {model} to CTranslate2: {reason}")
+    lists = load_shortlist(model, loaded.tokenizer) if shortlist else None
     with new_folder(out) as folder:
         write_ctranslate2(loaded, folder, quantize=quantize)
+        if lists is not None:
+            write_vocabulary_map(folder, lists, loaded.tokenizer)
         save_settings(folder, loaded.config, loaded.tokenizer)
 
 

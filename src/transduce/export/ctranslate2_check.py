@@ -27,6 +27,7 @@ from transduce.export.ctranslate2 import (
     description,
     refusal,
 )
+from transduce.export.vocabulary_map import check_vocabulary_map
 from transduce.files.checksums import check_files
 from transduce.files.errors import reporting_read_errors
 from transduce.files.regular import open_regular, read_json
@@ -50,13 +51,10 @@ ALIGNMENT_HEADS = "decoder/alignment_heads"
 """How many heads are averaged for the attention that it returns; version 0.1 wrote 1."""
 BLOCK = 2**22
 
-OTHER_FILES = (
-    "vmap.txt",
-    *(
-        f"{side}_vocabulary{suffix}"
-        for side in ("shared", "source", "target")
-        for suffix in (".json", ".txt")
-    ),
+OTHER_FILES = tuple(
+    f"{side}_vocabulary{suffix}"
+    for side in ("shared", "source", "target")
+    for suffix in (".json", ".txt")
 )
 """Files that the library would also read, unless they are those of the export."""
 
@@ -93,6 +91,7 @@ def check_exported(folder: Path, config: ModelConfig, tokenizer: Tokenizer) -> N
             raise InputError(f"{folder / name} is no file of an export: remove it")
     check_files(folder, [WEIGHTS, SETTINGS, *entries.files()])
     check_vocabulary(folder, tokenizer)
+    check_vocabulary_map(folder, tokenizer)
     with torch.device("meta"):
         model = assemble(config)
     assert isinstance(model, Transformer), type(model)

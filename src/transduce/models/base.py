@@ -32,6 +32,8 @@ class Abilities:
     """Its `nn.Linear` and `Embedding` modules may be replaced by those of `nn.packed_weights`."""
     multi_token_step: bool = False
     """`multi_token_step` reads several tokens at once during a search, and can go back."""
+    step_states: bool = False
+    """`step_states` does a step without the product with `projection`, for shortlists."""
     attention_maps: bool = False
     """`attention_maps` returns the weights of its heads, of cross-attention at least."""
     alignment_head: tuple[int, int] | None = None
@@ -157,6 +159,14 @@ class Seq2Seq(nn.Module, ABC):
     @abstractmethod
     def step(self, last_ids: Tensor, state: Any, *, position: Tensor, reach: int) -> Tensor:
         """Read the last token of each hypothesis, [B, k]; score the next: logits, [B, k, V]."""
+
+    def step_states(self, last_ids: Tensor, state: Any, *, position: Tensor, reach: int) -> Tensor:
+        """Do a step, but return what the projection turns into its logits: [B, k, d_model].
+
+        Only models with the ability of this name are asked to.
+        """
+        del last_ids, state, position, reach
+        raise InputError(f"a model of the class {type(self).__name__} scores its whole vocabulary")
 
     def multi_token_step(self, ids: Tensor, state: Any, *, position: Tensor, reach: int) -> Tensor:
         """Read T more tokens of each sentence, [B, T], at once (see `MultiTokenSearchable`).

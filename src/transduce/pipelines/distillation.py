@@ -20,6 +20,7 @@ from transduce.export.ctranslate2 import export_ctranslate2, is_installed, refus
 from transduce.files.resumable import content_digest
 from transduce.models.folder import TOKENIZER, load_settings
 from transduce.models.model_files import settings_folder
+from transduce.models.shortlist import shortlist_path
 from transduce.pipelines.measuring import (
     MeasuredTest,
     check_tests,
@@ -61,6 +62,7 @@ from transduce.text.tokenizer import Tokenizer
 from transduce.translation.inference import Precision
 from transduce.translation.load import EngineName, default_options
 from transduce.translation.options import Options
+from transduce.translation.shortlist.make import make_shortlist
 
 PRESET = "student_tiny"
 Criterion = Literal["score", "agreement"]
@@ -98,6 +100,7 @@ class _Job:
     settings: Tree
     dev: tuple[list[Path], list[Path]]
     tests: tuple[MeasuredTest, ...]
+    shortlist: bool  # whether the student gets one
     out: Path
 
     @property
@@ -122,7 +125,7 @@ class _Job:
                     "development target": content_digest(self.dev[1]),
                 },
             ),
-            PipelineStage(INT8, {}),
+            PipelineStage(INT8, {"shortlist": True} if self.shortlist else {}),
             PipelineStage(
                 MEASURED,
                 {"tests": [content_digest([test.src, test.ref]) for test in self.tests]},
@@ -152,6 +155,7 @@ def distill(
     shard_lines: int | None = None,
     window: int | None = None,
     on: str | None = None,
+    shortlist: bool = False,
     watcher: PipelineWatcher | None = None,
 ) -> Distillation:
     """Train a student on a teacher's translations, export it and measure it; go on if stopped.
@@ -169,6 +173,7 @@ def distill(
     dev_src, dev_tgt: development text; without it, pairs are held out.
     test_src, test_ref: test sets, which are never trained on, to measure quality.
     device, precision, engine, shard_lines, window, on: as for `translate_in_shards`.
+    shortlist: whether to make a shortlist from the pairs, and measure the student with it too.
 
     Raises `InputError` if the folder was begun with other things, and says which.
     """
@@ -189,6 +194,7 @@ def distill(
         settings=_student_settings(folders[0], settings, device),
         dev=(paths_of(dev_src), paths_of(dev_tgt)),
         tests=check_tests(paths_of(test_src), paths_of(test_ref), fields=fields),
+        shortlist=shortlist,
         out=Path(out),
     )
     _check(job)
@@ -226,6 +232,7 @@ def _run(job: _Job, bulk: BulkSettings, watcher: PipelineWatcher) -> Distillatio
     _tell_pairs(job, watcher)
     if not _train_student(job, watcher):
         return Distillation(job.out, job.out / STUDENT, None, None, is_stopped=True)
+    _make_shortlist(job, watcher)
     int8 = _export(job, watcher)
     measured = measure(
         job.out / MEASURED,
@@ -234,6 +241,7 @@ def _run(job: _Job, bulk: BulkSettings, watcher: PipelineWatcher) -> Distillatio
             job.out / STUDENT,
             int8,
             replace(job.text.options, n_best=1, sampling=None),
+            has_shortlist=job.shortlist,
         ),
         job.tests,
         sample=sample_sentences(job.tests, job.text.files, fields=job.text.fields),
@@ -321,6 +329,23 @@ def _train_student(job: _Job, watcher: PipelineWatcher) -> bool:
     )
 
 
+def _make_shortlist(job: _Job, watcher: PipelineWatcher) -> None:
+    """Align the pairs, and write a shortlist into the student's folder."""
+    path = shortlist_path(job.out / STUDENT)
+    if not job.shortlist:
+        return
+    watcher.stage("making the shortlist", is_done=path.exists())
+    if path.exists():
+        return
+    source, target = languages_of(load_settings(job.teacher))
+    made = make_shortlist(
+        job.out / STUDENT,
+        src=[job.out / PAIRS / f"train.{source}"],
+        tgt=[job.out / PAIRS / f"train.{target}"],
+    )
+    watcher.noted(f"{made.entries / max(made.tokens, 1):.1f} target tokens for each source token")
+
+
 def _export(job: _Job, watcher: PipelineWatcher) -> Path | None:
     """Export the student to int8, or say why not."""
     folder = job.out / INT8
@@ -333,5 +358,5 @@ def _export(job: _Job, watcher: PipelineWatcher) -> Path | None:
     if reason is not None:
         watcher.noted(f"no int8: {reason}; the same command exports it later")
         return None
-    export_ctranslate2(job.out / STUDENT, folder, quantize="int8")
+    export_ctranslate2(job.out / STUDENT, folder, quantize="int8", shortlist=job.shortlist)
     return folder

@@ -4,7 +4,7 @@ import json
 import statistics
 import time
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -30,6 +30,7 @@ from transduce.translation.options import Options
 from transduce.translation.translator import Translator
 
 TEACHER, STUDENT, STUDENT_INT8 = "teacher", "student", "student int8"
+STUDENT_SHORTLIST, INT8_SHORTLIST = "student shortlist", "student int8 shortlist"
 SPEED_SENTENCES = 200
 LATENCY_SENTENCES = 50
 WARM_UP = 8
@@ -89,6 +90,7 @@ class Quality:
     sentences: int
     reports: dict[str, EvaluationReport]  # by system; compared with the teacher
     int8: tuple[Comparison, ...]  # the int8 student compared with the student
+    shortlist: tuple[Comparison, ...] = ()  # the student with a shortlist compared with the student
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,12 @@ def sample_sentences(
 
 
 def systems_of(
-    teacher: ModelSource, student: Path, int8: Path | None, options: Options
+    teacher: ModelSource,
+    student: Path,
+    int8: Path | None,
+    options: Options,
+    *,
+    has_shortlist: bool = False,
 ) -> list[MeasuredSystem]:
     """List what is measured: teacher and student by torch, and by CTranslate2 if it can."""
     greedy = default_options(student)
@@ -144,6 +151,11 @@ def systems_of(
     ]
     if int8 is not None:
         systems.append(MeasuredSystem(STUDENT_INT8, ModelSource((int8,), "cpu"), greedy))
+    if has_shortlist:
+        narrowed = {STUDENT_SHORTLIST: student} | ({INT8_SHORTLIST: int8} if int8 else {})
+        for name, folder in narrowed.items():
+            source = ModelSource((folder,), "cpu", shortlist=True)
+            systems.append(MeasuredSystem(name, source, greedy))
     [first, *others] = teacher.folders
     can_convert = not others and not is_exported(first) and is_installed()
     if can_convert and refusal(load_settings(first).model) is None:
@@ -206,7 +218,7 @@ def _speed(
     path = folder / f"speed-{system.file_name}.json"
     watcher.stage(f"measuring the speed of the {system.name}", is_done=path.exists())
     if not path.exists():
-        source = ModelSource(system.source.folders, "cpu", engine=system.source.engine)
+        source = replace(system.source, device="cpu", precision="float32")
         write_json(path, asdict(_measured_speed(source.load(), system, sample)))
     return Speed(**read_outcome(path))
 
@@ -256,11 +268,20 @@ def _quality(
     tokenization = choose_tokenization(references, language=language, tokenizer=None)
     names = list(translated)
     found = report([translated[name] for name in names], [references], tokenization=tokenization)
-    int8: tuple[Comparison, ...] = ()
-    if STUDENT_INT8 in translated:
-        both = [translated[STUDENT], translated[STUDENT_INT8]]
-        int8 = report(both, [references], tokenization=tokenization)[1].comparisons
-    return Quality(test.src.name, len(references), dict(zip(names, found, strict=True)), int8)
+
+    def against_student(name: str) -> tuple[Comparison, ...]:
+        if name not in translated:
+            return ()
+        both = [translated[STUDENT], translated[name]]
+        return report(both, [references], tokenization=tokenization)[1].comparisons
+
+    return Quality(
+        test.src.name,
+        len(references),
+        dict(zip(names, found, strict=True)),
+        int8=against_student(STUDENT_INT8),
+        shortlist=against_student(STUDENT_SHORTLIST),
+    )
 
 
 def as_json(measured: Measured) -> dict[str, Any]:

@@ -79,8 +79,9 @@ def _quality_table(quality: Quality) -> list[str]:
         cells = [f"{scores[metric].score:.1f} ± {scores[metric].margin:.1f}" for metric in METRICS]
         against = _differences(one.comparisons)
         lines.append(f"| {name} | {' | '.join(cells)} | {against or '–'} |")
-    if quality.int8:
-        lines += ["", f"int8 against the student: {_differences(quality.int8)}."]
+    for name, found in (("int8", quality.int8), ("a shortlist", quality.shortlist)):
+        if found:
+            lines += ["", f"{name} against the student: {_differences(found)}."]
     first = next(iter(quality.reports.values()))
     marks = [f"`{score.signature}`" for score in first.scores]
     return [*lines, "", f"Paired bootstrap; signatures: {', '.join(marks[:2])}."]

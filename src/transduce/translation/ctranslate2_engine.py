@@ -28,6 +28,7 @@ from transduce.export.ctranslate2 import (
     write_ctranslate2,
 )
 from transduce.export.ctranslate2_check import check_exported
+from transduce.export.vocabulary_map import MAP, write_vocabulary_map
 from transduce.models.base import Seq2Seq
 from transduce.models.folder import (
     load_model,
@@ -37,6 +38,7 @@ from transduce.models.folder import (
     warn_if_edited,
 )
 from transduce.models.model_files import ModelFiles
+from transduce.models.shortlist import load_shortlist
 from transduce.search.hypothesis import Hypothesis
 from transduce.tasks.base import Task
 from transduce.text.markup.aligned import Weights
@@ -73,6 +75,7 @@ class CTranslate2Engine(Engine):
     tokenizer: Tokenizer
     translator: Any = field(repr=False)
     falls_back: bool = False  # what it cannot express is searched for with torch
+    shortlist: bool = False  # whether it searches among the candidates of a batch alone
 
     @classmethod
     def load(
@@ -83,6 +86,7 @@ class CTranslate2Engine(Engine):
         precision: str,
         task: Task,
         falls_back: bool = False,
+        shortlist: bool = False,
     ) -> Self:
         """Load an exported folder, or convert a model folder to a temporary one and load that."""
         if device.type not in ("cpu", "cuda"):
@@ -98,6 +102,11 @@ class CTranslate2Engine(Engine):
                 tokenizer = load_tokenizer(folder, config)
                 warn_if_edited(folder)
                 check_exported(folder, config.model, tokenizer)
+                if shortlist and not (folder / MAP).exists():
+                    raise InputError(
+                        f"{folder} was exported without a shortlist: make one with 'transduce "
+                        "shortlist' and export the model with --shortlist"
+                    )
                 converted, compute_type = folder, "default"
                 if precision != "float32":
                     compute_type = COMPUTE_TYPES[precision]
@@ -111,6 +120,9 @@ class CTranslate2Engine(Engine):
                 converted = Path(stack.enter_context(tempfile.TemporaryDirectory()))
                 compute_type = COMPUTE_TYPES[precision]
                 write_ctranslate2(loaded, converted)
+                if shortlist:
+                    lists = load_shortlist(folder, tokenizer)
+                    write_vocabulary_map(converted, lists, tokenizer)
                 del loaded
             translator = _opened(converted, device, compute_type)
         return cls(
@@ -122,6 +134,7 @@ class CTranslate2Engine(Engine):
             tokenizer,
             translator,
             falls_back=falls_back and files is not None,
+            shortlist=shortlist,
         )
 
     def attention_model(self) -> Seq2Seq:
@@ -282,6 +295,8 @@ class CTranslate2Engine(Engine):
             max_input_length=0,
             return_scores=True,
             return_end_token=True,
+            # The score of a prefix is that of the whole vocabulary.
+            use_vmap=self.shortlist and not any(prefixes),
         )
         scores = self._prefix_scores(sources, prefixes) if any(prefixes) else [0.0] * len(batch)
         return [

@@ -46,6 +46,11 @@ class EncodedSentence:
     note: str = ""  # what is unusual about them
     most_tokens: int | None = None  # of its translation beside these phrases; None: by the task
     tag: list[int] = field(default_factory=list)  # of its prefix, what says the language
+    needs_all: bool = False  # whether no shortlist narrows its search
+
+    def without_rules(self) -> "EncodedSentence":
+        """Return it for a search that knows no rules, with the vocabulary of one that does."""
+        return replace(self, rules=(), needs_all=True) if self.rules else self
 
 
 @dataclass(frozen=True)

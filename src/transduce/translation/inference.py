@@ -2,13 +2,14 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import Literal, get_args
 
 import torch
 
 from transduce.errors import InputError
 from transduce.hardware.allocator import bound_compiled_products, reuse_freed_blocks
 from transduce.models.base import Seq2Seq
+from transduce.nn.int8_weights import can_quantize, quantize
 from transduce.nn.packed_weights import can_pack, pack
 from transduce.nn.weight_norm import fold_weight_norm
 
@@ -21,8 +22,10 @@ saves: on two cores, up to 12 sentences of the small preset with a beam of 4, or
 
 def prepare_for_inference(model: Seq2Seq, *, precision: Precision) -> Seq2Seq:
     """Convert a model in place for fast inference; it cannot be trained afterwards."""
-    if precision not in ("float32", "bf16"):
-        raise InputError(f"precision={precision!r}: use float32 or bf16; int8 is CTranslate2's")
+    if precision not in get_args(Precision):
+        raise InputError(f"precision={precision!r}: use one of {', '.join(get_args(Precision))}")
+    if precision == "int8":
+        _check_int8(model)
     fold_weight_norm(model)
     model = model.eval().to(torch.float32)
     if precision == "bf16":
@@ -31,9 +34,25 @@ def prepare_for_inference(model: Seq2Seq, *, precision: Precision) -> Seq2Seq:
     if is_on_cpu:
         reuse_freed_blocks()
         bound_compiled_products()
+    if precision == "int8":
+        quantize(model)
     if precision == "float32" and is_on_cpu and model.abilities.packed_weights and can_pack():
         pack(model)
     return model
+
+
+def _check_int8(model: Seq2Seq) -> None:
+    """Raise unless torch can compute with this model in int8."""
+    instead = "use float32, or the engine ctranslate2"
+    if model.projection.device.type != "cpu":
+        raise InputError(f"precision='int8' with torch is for the CPU: {instead}, or bf16")
+    if not model.abilities.packed_weights:
+        name = type(model).__name__
+        raise InputError(f"a model of the class {name} has no int8 form: use float32")
+    if not can_quantize():
+        raise InputError(
+            f"precision='int8' needs a processor with the instructions VNNI, and oneDNN: {instead}"
+        )
 
 
 def _cast_to_bfloat16(model: Seq2Seq) -> None:

@@ -7,11 +7,13 @@ from typing import Literal, get_args
 
 import torch
 
+from transduce.config.schema import DataConfig
 from transduce.errors import InputError
 from transduce.export.ctranslate2 import is_exported, is_installed, refusal
 from transduce.hardware.devices import choose_device
 from transduce.models.folder import TOKENIZER, LoadedModel, load_model, load_settings
 from transduce.models.model_files import settings_folder
+from transduce.models.shortlist import Shortlist, load_shortlist, shortlist_path
 from transduce.search.ensemble import Ensemble
 from transduce.search.speculative.drafter import Drafter, ModelDrafter, NgramDrafter
 from transduce.tasks.base import Task
@@ -36,6 +38,7 @@ def load(
     engine: EngineName | None = None,
     draft: Folder | None = None,
     to: str | None = None,
+    shortlist: bool = False,
 ) -> Translator:
     """Load a model for translation.
 
@@ -43,7 +46,7 @@ def load(
         is not over will do, whose best weights so far are taken, and so will one of its
         checkpoints; the log says which weights these are.
     device: cpu, cuda, cuda:N or mps; auto takes a GPU if there is one.
-    precision: float32; bf16, which is faster on GPUs; int8 with CTranslate2.
+    precision: float32; bf16, which is faster on GPUs; int8, which is faster on the CPU.
     engine: torch, ctranslate2 or auto. auto takes CTranslate2 on the CPU if it is installed and can
         express the model; sentences with terms are then searched with torch. Without a name it is
         torch, or CTranslate2 for an exported folder.
@@ -51,6 +54,8 @@ def load(
         time: the folder of a smaller model with the same vocabulary, or `ngrams`, for copies of
         what was read or written before. Batches of several sentences are searched without it.
     to: the language to translate into, for a model of several; `translate` takes it too.
+    shortlist: search only among the tokens by which those of a sentence are translated, which is
+        faster on the CPU; the model's folder has the list, made by `transduce shortlist`.
 
     A folder, device or combination that cannot be used raises `InputError`; wrong settings in a
     folder raise `ConfigError`.
@@ -65,18 +70,30 @@ def load(
     if _chosen_engine(engine, folders, chosen) == "ctranslate2":
         if draft is not None:
             raise InputError("CTranslate2 takes no draft: use the engine torch and a model folder")
-        translator = _load_ctranslate2(folders, chosen, precision, falls_back=engine == "auto")
+        translator = _load_ctranslate2(
+            folders, chosen, precision, falls_back=engine == "auto", shortlist=shortlist
+        )
     else:
-        translator = _load_torch(folders, chosen, precision, draft)
+        if shortlist and draft is not None:
+            raise InputError(
+                "a draft verifies with the whole vocabulary: use no shortlist, or no draft"
+            )
+        translator = _load_torch(folders, chosen, precision, draft, shortlist=shortlist)
     return translator if to is None else translator.into(to)
 
 
 def _load_torch(
-    folders: list[Path], device: torch.device, precision: Precision, draft: Folder | None
+    folders: list[Path],
+    device: torch.device,
+    precision: Precision,
+    draft: Folder | None,
+    *,
+    shortlist: bool,
 ) -> Translator:
     loaded = [load_model(folder, device=device) for folder in folders]
     _check_ensemble(folders, loaded)
     models = [prepare_for_inference(one.model, precision=precision) for one in loaded]
+    narrowing = _load_shortlist(folders, loaded, device) if shortlist else None
     drafter = None
     if draft is not None:
         drafter = _load_drafter(draft, folders, loaded, device=device, precision=precision)
@@ -87,8 +104,13 @@ def _load_torch(
         device=device,
         max_positions=_max_positions(loaded),
         by_sentence=all(one.config.data.lines == "sentences" for one in loaded),
-        read_from=[one.files.paths for one in loaded if one.files is not None],
+        read_from=[
+            (*one.files.paths, *([shortlist_path(folder)] if shortlist else []))
+            for one, folder in zip(loaded, folders, strict=True)
+            if one.files is not None
+        ],
         drafter=drafter,
+        shortlist=narrowing,
         tag_on=loaded[0].config.data.tag_on,
         sources=source_languages(loaded[0].config),
         beam=loaded[0].config.run.beam,
@@ -157,6 +179,35 @@ def _load_drafter(
     return ModelDrafter(prepare_for_inference(small.model, precision=precision))
 
 
+def _load_shortlist(
+    folders: list[Path], loaded: Sequence[LoadedModel], device: torch.device
+) -> Shortlist:
+    """Read the shortlist of a model; raise an error if the two cannot be used together."""
+    if len(loaded) > 1:
+        raise InputError("a shortlist is for one model, not for an ensemble: use one of them")
+    [one], [folder] = loaded, folders
+    if device.type != "cpu":
+        raise InputError(
+            f"a shortlist is for the CPU: on {device.type} the whole vocabulary is as fast; leave "
+            "it out, or use the device cpu"
+        )
+    if not one.model.abilities.step_states:
+        raise InputError(
+            f"{folder}: a model of the kind {one.config.model.kind} scores its whole vocabulary: "
+            "use no shortlist"
+        )
+    _check_unconstrained(one.config.data, folder)
+    return load_shortlist(folder, one.tokenizer)
+
+
+def _check_unconstrained(data: DataConfig, folder: Path) -> None:
+    if type(task_of(data)).constraint is not Task.constraint:
+        raise InputError(
+            f"{folder}: the task {data.task} constrains what is written, which needs the "
+            "whole vocabulary: use no shortlist"
+        )
+
+
 def _check_verifies(one: LoadedModel, folder: Path) -> None:
     if not one.model.abilities.multi_token_step:
         raise InputError(
@@ -197,14 +248,24 @@ def _chosen_engine(
 
 
 def _load_ctranslate2(
-    folders: list[Path], device: torch.device, precision: Precision, *, falls_back: bool
+    folders: list[Path],
+    device: torch.device,
+    precision: Precision,
+    *,
+    falls_back: bool,
+    shortlist: bool,
 ) -> Translator:
     if len(folders) > 1:
         raise InputError("CTranslate2 loads one model only: use the engine torch for an ensemble")
     config = load_settings(folders[0])
     task = task_of(config.data)
     engine = CTranslate2Engine.load(
-        folders[0], device=device, precision=precision, task=task, falls_back=falls_back
+        folders[0],
+        device=device,
+        precision=precision,
+        task=task,
+        falls_back=falls_back,
+        shortlist=shortlist,
     )
     return Translator(
         engine,
@@ -223,5 +284,6 @@ def _load_ctranslate2(
 def _files_of_engine(engine: CTranslate2Engine) -> Sequence[Path]:
     """Return the files that CTranslate2 has loaded, or that were converted for it."""
     if engine.files is not None:
-        return engine.files.paths
+        more = [shortlist_path(engine.folder)] if engine.shortlist else []
+        return [*engine.files.paths, *more]
     return [path for path in sorted(engine.folder.iterdir()) if path.is_file()]

@@ -58,6 +58,11 @@ class Options:
             given = "prefixes" if has_prefixes else "terms, forbidden words and placeholders"
             raise InputError(f"a draft is for greedy search without {given}: use one of them")
 
+    def check_for_shortlist(self) -> None:
+        """Raise an error if this is sampling: what a shortlist lacks must remain possible."""
+        if self.sampling is not None:
+            raise InputError("a shortlist is for search, not for sampling: use one of them")
+
     def searched(self) -> Beam:
         """Return the options of the beam search."""
         return Beam(self.beam, self.alpha, self.n_best)

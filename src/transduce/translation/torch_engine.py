@@ -14,10 +14,12 @@ from torch import Tensor
 from transduce.errors import InputError, counted
 from transduce.hardware.devices import on_device
 from transduce.models.base import Searchable, Seq2Seq
+from transduce.models.shortlist import Shortlist
 from transduce.search.beam import Beam, beam_search
 from transduce.search.constraint import AllOf, Constraint, PrefixConstraint, TextConstraint
 from transduce.search.ensemble import Ensemble
 from transduce.search.hypothesis import Hypothesis
+from transduce.search.narrowed import NarrowedModel
 from transduce.search.recorded import RecordedBeamSearch
 from transduce.search.sample import sample
 from transduce.search.speculative.decoding import speculative_search
@@ -63,9 +65,12 @@ class TorchEngine(Engine):
     tokenizer: Tokenizer
     autocast: torch.dtype | None = None
     drafter: Drafter | None = None
+    shortlist: Shortlist | None = None
 
     def check(self, options: Options, *, has_prefixes: bool) -> None:
         """Refuse what cannot be verified: drafts are for greedy search without constraints."""
+        if self.shortlist is not None:
+            options.check_for_shortlist()
         if self.drafter is not None:
             options.check_for_draft(has_prefixes=has_prefixes)
 
@@ -95,7 +100,7 @@ class TorchEngine(Engine):
         they obey. Sentences whose hypotheses do not are searched again, by the rules.
         """
         is_sampled = options.sampling is not None
-        first = [one if is_sampled else replace(one, rules=()) for one in sentences]
+        first = [one if is_sampled else one.without_rules() for one in sentences]
         results = self._search_in_batches(first, options)
         if is_sampled:
             return results
@@ -132,10 +137,11 @@ class TorchEngine(Engine):
     ) -> list[list[Hypothesis]]:
         """Search in batches of like length; return the hypotheses in the given order."""
         results: list[list[Hypothesis]] = [[] for _ in sentences]
-        # Apart, so that samples without rules are drawn as if there were none at all.
-        free = [place for place, sentence in enumerate(sentences) if not sentence.rules]
-        bound = [place for place, sentence in enumerate(sentences) if sentence.rules]
-        for some in (free, bound):
+        # Apart, so that samples without rules are drawn as if there were none at all, and so that
+        # no sentence is searched otherwise because of others.
+        kinds = [(bool(sentence.rules), self._is_narrowed(sentence)) for sentence in sentences]
+        for kind in sorted(set(kinds)):
+            some = [place for place, its in enumerate(kinds) if its == kind]
             self._search_some(some, sentences, options, results)
         return results
 
@@ -181,6 +187,30 @@ class TorchEngine(Engine):
         halves = (batch[:half], batch[half:])
         return [found for part in halves for found in self._search_or_split(part, options)]
 
+    def _is_narrowed(self, sentence: EncodedSentence) -> bool:
+        """Return whether a sentence is searched with the shortlist.
+
+        Terms and unfinished words are spelt in any tokens, so they need the whole vocabulary.
+        """
+        return self.shortlist is not None and not (
+            sentence.rules or sentence.needs_all or sentence.prefix_text
+        )
+
+    def _search_narrowed(
+        self, batch: list[EncodedSentence], src: Tensor, limits: Tensor, options: Options
+    ) -> list[list[Hypothesis]]:
+        """Search among the candidates of each sentence alone."""
+        assert self.shortlist is not None, "nothing to narrow by"
+        assert isinstance(self.model, Seq2Seq), "an ensemble has several projections"
+        prefixes = [sentence.prefix for sentence in batch]
+        candidates = self.shortlist.candidates([sentence.ids for sentence in batch], prefixes)
+        narrowed = NarrowedModel(self.model, self._projection, candidates)
+        constraint = narrowed.prefixes(prefixes)
+        found = beam_search(
+            narrowed, src, options.searched(), max_tokens=limits, constraint=constraint
+        )
+        return narrowed.in_whole_vocabulary(found)
+
     def _search(self, batch: list[EncodedSentence], options: Options) -> list[list[Hypothesis]]:
         src = _padded([[*sentence.ids, EOS_ID] for sentence in batch]).to(self.device)  # [B, S]
         limits = torch.tensor([self._limit(sentence) for sentence in batch])  # [B]
@@ -191,6 +221,8 @@ class TorchEngine(Engine):
             threads_for(self._multiplications(len(batch) * hypotheses)),
             torch.autocast(self.device.type, dtype=self.autocast, enabled=enabled),
         ):
+            if self._is_narrowed(batch[0]):  # as all of the batch are
+                return self._search_narrowed(batch, src, limits, options)
             constraint = self._constraint(batch, limits.tolist(), hypotheses=hypotheses)
             if self._is_drafted(batch, options, constraint):
                 return [self._speculative_search(src, options, max_tokens=int(limits))]
@@ -324,6 +356,11 @@ class TorchEngine(Engine):
         return None if self._projection_size is None else rows * self._projection_size
 
     @cached_property
+    def _projection(self) -> Tensor:
+        assert isinstance(self.model, Seq2Seq), "an ensemble has several projections"
+        return self.model.projection.detach()
+
+    @cached_property
     def _projection_size(self) -> int | None:
         return self.model.projection.numel() if isinstance(self.model, Seq2Seq) else None
 
@@ -332,7 +369,7 @@ class TorchEngine(Engine):
         return {
             name: value
             for name, value in vars(self).items()
-            if name not in ("_beam_search", "_projection_size", "_phrase_bounds")
+            if name not in ("_beam_search", "_projection", "_projection_size", "_phrase_bounds")
         }
 
 

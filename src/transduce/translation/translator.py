@@ -19,6 +19,7 @@ from transduce.errors import InputError, counted
 from transduce.hardware.allocator import release_freed_memory
 from transduce.models.attention import Attention, attention_of
 from transduce.models.base import Searchable
+from transduce.models.shortlist import Shortlist
 from transduce.search.hypothesis import Hypothesis
 from transduce.search.speculative.drafter import Drafter
 from transduce.tasks.base import Task
@@ -83,6 +84,7 @@ class Translator:
         autocast: torch.dtype | None = None,
         read_from: Sequence[Sequence[Path]] = (),
         drafter: Drafter | None = None,
+        shortlist: Shortlist | None = None,
         tag_on: Literal["source", "target"] = "source",
         sources: Sequence[str] = (),
         beam: int | None = None,
@@ -96,6 +98,8 @@ class Translator:
         read_from: the files of each model; of a run that goes on, others may be the best by now.
         drafter: proposes tokens to greedy search, which then takes less time for one sentence, if
             no engine is given.
+        shortlist: of which tokens a translation may consist, by those of its source, if no engine
+            is given.
         tag_on: where a model of several languages has the tag of the one to translate into.
         sources: the languages that such a model translates from.
         beam: hypotheses kept if no options are given; by default as the task wants it.
@@ -113,7 +117,7 @@ class Translator:
         self._tokenizer = tokenizer
         self._task = task or TranslationTask()
         if not isinstance(model, Engine):
-            parts = (model, tokenizer, autocast, drafter)
+            parts = (model, tokenizer, autocast, drafter, shortlist)
             model = TorchEngine(self.device, max_positions, self._task, *parts)
         self._engine = model
         self._beam = beam or self._task.beam

@@ -14,6 +14,7 @@ from transduce.cli.terminal.options import (
     EngineOption,
     ModelArgument,
     PrecisionOption,
+    ShortlistOption,
 )
 from transduce.cli.translate import (
     ForbidOption,
@@ -81,6 +82,7 @@ def translate_one_file(
     device: DeviceOption = "auto",
     precision: PrecisionOption = "float32",
     engine: EngineOption = None,
+    shortlist: ShortlistOption = False,
 ) -> None:
     """Translate the text of a file; its structure and formatting stay as they are."""
     from transduce.cli.terminal.text_output import check_new_file
@@ -113,6 +115,7 @@ def translate_one_file(
         device,
         precision=precision,  # type: ignore[arg-type]
         engine=engine,  # type: ignore[arg-type]
+        shortlist=shortlist,
     )
     if translator.languages:
         translator = translator.into(target)

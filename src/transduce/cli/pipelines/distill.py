@@ -79,6 +79,13 @@ TestRefOption = Annotated[
     list[Path] | None,
     typer.Option(metavar="FILE", help="Its references, one file for each --test-src."),
 ]
+ShortlistOption = Annotated[
+    bool,
+    typer.Option(
+        "--shortlist",
+        help="Make the student a shortlist of the pairs ('transduce shortlist'), and measure it.",
+    ),
+]
 WindowOption = Annotated[
     int | None,
     typer.Option(metavar="N", help="Lines that are read and translated together."),
@@ -112,6 +119,7 @@ def distill(
     shard_lines: ShardLinesOption = None,
     window: WindowOption = None,
     on: OnOption = None,
+    shortlist: ShortlistOption = False,
 ) -> None:
     """Train a small student on a model's translations, export it to int8 and measure it.
 
@@ -153,6 +161,7 @@ def distill(
             shard_lines=shard_lines,
             window=window,
             on=on,
+            shortlist=shortlist,
             watcher=display,
         )
         if done.is_stopped:

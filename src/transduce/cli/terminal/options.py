@@ -42,7 +42,7 @@ DeviceOption = Annotated[
 PrecisionOption = Annotated[
     str,
     typer.Option(
-        help="float32; bf16, faster on GPUs; int8, with ctranslate2.",
+        help="float32; bf16, faster on GPUs; int8, faster on the CPU.",
         autocompletion=complete_precision,
     ),
 ]
@@ -51,6 +51,14 @@ EngineOption = Annotated[
     typer.Option(
         help="torch, ctranslate2 or auto; by default the one MODEL was made for.",
         autocompletion=complete_engine,
+    ),
+]
+ShortlistOption = Annotated[
+    bool,
+    typer.Option(
+        "--shortlist",
+        help="Search only the tokens that those of a sentence are translated by: faster on the "
+        "CPU. 'transduce shortlist' makes the list.",
     ),
 ]
 BeamOption = Annotated[

@@ -4,7 +4,7 @@ IBM model 2 with a prior that prefers the diagonal, trained by variational EM in
 The links on which both directions agree are kept: so each token has at most one.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -44,15 +44,33 @@ class Aligner:
         All target tokens are concatenated. A pair's links do not depend on its batch but for the
         order of sums.
         """
+        return self._links(src, tgt, self._agreed)
+
+    def likeliest_sources(self, src: Side, tgt: Side) -> Links:
+        """Return the number of the likeliest source token of each target token, from 1.
+
+        It does not matter what is likeliest the other way. 0: a token of a pair that is too long.
+        """
+        return self._links(src, tgt, self._likeliest)
+
+    def _links(self, src: Side, tgt: Side, linked: Callable[[Grids], NDArray[np.int64]]) -> Links:
+        """Link the pairs batch by batch, by a function from grids to links, [B, T]."""
         found = np.zeros(tgt.ids.size, dtype=np.uint16)
         starts = np.cumsum(tgt.lengths) - tgt.lengths
         for grids in batches_of_grids(src, tgt, diagonal=DIAGONAL):
-            agreed = self._agreed(grids)  # [B, T]
+            links = linked(grids)  # [B, T]
             lengths = tgt.lengths[grids.pairs]
-            columns = np.arange(agreed.shape[1])
+            columns = np.arange(links.shape[1])
             is_text = columns < lengths[:, None]
-            found[(starts[grids.pairs][:, None] + columns)[is_text]] = agreed[is_text]
+            found[(starts[grids.pairs][:, None] + columns)[is_text]] = links[is_text]
         return found
+
+    def _likeliest(self, grids: Grids) -> NDArray[np.int64]:
+        """Return the likeliest source token of each target token, [B, T], from 1."""
+        places = self.table.find(grids.keys.ravel()).reshape(grids.keys.shape)
+        forward = _joint_forward(grids, _looked_up(self.forward, places))
+        best: NDArray[np.int64] = forward[:, 1:, 1:].argmax(axis=1) + 1
+        return best
 
     def _agreed(self, grids: Grids) -> NDArray[np.int64]:
         """Return the links on which both directions agree, [B, T], from 1."""

@@ -288,6 +288,7 @@ class Transformer(Seq2Seq):
             and not any(isinstance(module, unpacked) for module in self.modules()),
             recorded_step=True,
             packed_weights=True,
+            step_states=True,
             multi_token_step=all(
                 isinstance(layer.mixer, MultiHeadAttention) for layer in self.decoder
             ),
@@ -429,6 +430,19 @@ class Transformer(Seq2Seq):
         self, last_ids: Tensor, state: TransformerState, *, position: Tensor, reach: int
     ) -> Tensor:
         """Read the last token of each hypothesis, [B, k]; score the next: logits, [B, k, V]."""
+        x = self._step(last_ids, state, position=position, reach=reach)  # [B, k, d_model]
+        return self.embedding.logits(x)
+
+    def step_states(
+        self, last_ids: Tensor, state: TransformerState, *, position: Tensor, reach: int
+    ) -> Tensor:
+        """Do `step` without the product: states, [B, k, d_model]; each ends with a 1 for a bias."""
+        x = self._step(last_ids, state, position=position, reach=reach)
+        return self.embedding.with_bias(x)
+
+    def _step(
+        self, last_ids: Tensor, state: TransformerState, *, position: Tensor, reach: int
+    ) -> Tensor:
         state.history.extend(position)
         at = StepContext(position, reach=reach, history=state.history)
         x = self._embed(last_ids, self.positions.at(position))  # [B, k, d_model]
@@ -444,12 +458,13 @@ class Transformer(Seq2Seq):
         positions = position + torch.arange(ids.size(1), device=ids.device)
         at = SpanContext(positions, reach=reach, history=state.history)
         x = self._embed(ids, self.positions.at(positions))
-        return self._step_layers(x, state, at)
+        return self.embedding.logits(self._step_layers(x, state, at))
 
     def _step_layers(self, x: Tensor, state: TransformerState, at: StepContext) -> Tensor:
         for layer, layer_state in zip(self.decoder, state.layers, strict=True):
             x = layer.step(x, layer_state, at, allowed=state.source_allowed.tensor)
-        return self.embedding.logits(self.decoder_norm(x))
+        states: Tensor = self.decoder_norm(x)
+        return states
 
     def attention_maps(self, src: Tensor, tgt_in: Tensor) -> AttentionMaps:
         """Return all attention weights for a source, [B, S], and a target shifted right, [B, T].
