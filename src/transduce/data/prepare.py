@@ -144,7 +144,7 @@ def prepare(
 
     With a `target_form`, target text is learned and encoded in that form. `src_vocab_size` is for
     sides with vocabularies of their own; if not given, it is `vocab_size`. If `linked`, or for
-    `data.terms`, the tokens of the training pairs are aligned.
+    `data.terms` or `data.placeholders`, the tokens of the training pairs are aligned.
     """
     wanted = wanted_vocabulary(config, vocab_size, src_vocab_size)
     judging = StoreSpec(
@@ -168,17 +168,12 @@ def prepare(
                 "data.placeholders: this vocabulary has no entries for placeholders: leave it out, "
                 "or data.tokenizer and run.init"
             )
-        spec = replace(
-            judging,
-            tokenizer=path,
-            is_plain=tokenizer.has_plain_punctuation,
-            planted=config.placeholders,
-        )
+        spec = replace(judging, tokenizer=path, is_plain=tokenizer.has_plain_punctuation)
         with phase("encoding") as progress:
             train = open_or_build(
                 spec, cache, pairs=corpora.pairs, processes=processes, progress=progress
             )
-        if linked or config.terms:
+        if linked or config.terms or config.placeholders:
             with phase("aligning") as progress:
                 train = with_links(train, cache, processes=processes, progress=progress)
         dev_spec = StoreSpec(corpora.dev, path, None, target_form=target_form)

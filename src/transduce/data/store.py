@@ -150,7 +150,6 @@ class StoreSpec:
     is_plain: bool = False  # whether the vocabulary has plain punctuation
     target_form: TargetForm | None = None  # None: target text as it is
     held_out_by_source: bool = False  # whether targets may be in the held-out texts
-    planted: float = 0.0  # the share of pairs in which placeholders are planted
 
     def inputs(self) -> list[Path]:
         """Return the files that are read, in a fixed order."""
@@ -195,12 +194,10 @@ class StoreSpec:
         plain = {"punctuation": "plain"} if self.is_plain else {}
         form = {"target_form": self.target_form.name} if self.target_form else {}
         by_source = {"held_out_by": "source"} if self.held_out_by_source else {}
-        planted = {"planted": self.planted} if self.planted else {}
         return (
             plain
             | form
             | by_source
-            | planted
             | {
                 "format": FORMAT,
                 "sources": [_described(source, known) for source in self.sources],
@@ -282,7 +279,7 @@ def _encode(
         pair_filter, batches = fit_to_stream(
             read_records(source), spec.fit_filter, batch_pairs=BATCH_PAIRS
         )
-        encoder = Encoder(spec.tokenizer, pair_filter, spec.target_form, spec.planted)
+        encoder = Encoder(spec.tokenizer, pair_filter, spec.target_form)
         for batch, encoded in encoder.encode_all(batches, processes=processes):
             faults = encoded.faults
             if spec.rules:

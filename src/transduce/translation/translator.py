@@ -314,7 +314,7 @@ class Translator:
         results = ((one, [next(texts) for _ in one.hypotheses]) for one in found)
         joined, untagged = [], {}
         for number, line in enumerate(encoded):
-            of_line = [_as_read(next(results), sentence) for sentence in line.sentences]
+            of_line = [self._as_read(next(results), sentence) for sentence in line.sentences]
             attention = self._attention(line, of_line) if options.attention else ()
             joined.append(replace(_joined(line, of_line, options), attention=attention))
             if isinstance(line.source, MarkedText):
@@ -332,6 +332,21 @@ class Translator:
             for sentence in line.sentences
         ]
         return replace(line, sentences=sentences)
+
+    def _as_read(
+        self, result: tuple[SearchResult, list[str]], sentence: EncodedSentence
+    ) -> tuple[SearchResult, list[str]]:
+        """Put placeholders back, and add what was unusual about a sentence and its translation."""
+        found, texts = result
+        missing = [
+            f"{value!r} is missing"
+            for value, sign in zip(sentence.values, SIGNS, strict=False)
+            if texts[0].count(sign) < sentence.text.count(sign)
+        ]
+        note = "; ".join(filter(None, (sentence.note, found.note, *missing)))
+        if self._tokenizer.has_placeholders:
+            texts = [put_back(text, sentence.values) for text in texts]
+        return replace(found, note=note), texts
 
     def _attention(
         self, line: "_EncodedLine", results: list[tuple[SearchResult, list[str]]]
@@ -438,20 +453,6 @@ class _EncodedLine:
     is_cut: bool  # because it was too long
 
 
-def _as_read(
-    result: tuple[SearchResult, list[str]], sentence: EncodedSentence
-) -> tuple[SearchResult, list[str]]:
-    """Put placeholders back, and add what was unusual about a sentence and its translation."""
-    found, texts = result
-    missing = [
-        f"{value!r} is missing"
-        for value, sign in zip(sentence.values, SIGNS, strict=False)
-        if texts[0].count(sign) < sentence.text.count(sign)
-    ]
-    note = "; ".join(filter(None, (sentence.note, found.note, *missing)))
-    return replace(found, note=note), [put_back(text, sentence.values) for text in texts]
-
-
 def _joined(
     line: _EncodedLine, results: list[tuple[SearchResult, list[str]]], options: Options
 ) -> Translation:
@@ -491,7 +492,7 @@ def _ranked(
 def _pieces(line: _EncodedLine, chosen: list[tuple[Hypothesis, str]]) -> list[TranslatedPiece]:
     return [
         TranslatedPiece(
-            put_back(sentence.text, sentence.values),
+            put_back(sentence.text, sentence.values) if sentence.values else sentence.text,
             sentence.ids,
             text,
             hypothesis.ids,

@@ -39,7 +39,6 @@ class Encoder:
     tokenizer: Path
     pair_filter: PairFilter
     target_form: TargetForm | None = None  # None: target text as it is
-    planted: float = 0.0  # the share of pairs in which placeholders are planted
 
     def encode_all(
         self, batches: Iterator[list[Pair]], *, processes: int
@@ -60,7 +59,7 @@ class Encoder:
         faults = self.pair_filter.faults(batch)
         fit = [pair for pair, fault in zip(batch, faults, strict=True) if fault is None]
         if vocabularies.has_placeholders:
-            fit = [with_signs(pair, planted=self.planted) for pair in fit]
+            fit = [with_signs(pair) for pair in fit]
         form = self.target_form
         return Encoded(
             faults,

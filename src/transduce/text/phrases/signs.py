@@ -4,6 +4,7 @@ A model that was trained with them (`data.placeholders`) reads and writes signs;
 placeholders themselves, before and after.
 """
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -54,12 +55,13 @@ def put_back(text: str, values: Sequence[str]) -> str:
 
     A placeholder that would become a part of a longer word gets a space.
     """
-    parts = [""]
-    for place, part in enumerate(SIGN.split(text)):
-        if place:
-            number = SIGNS.index(SIGN.findall(text)[place - 1])
-            parts += [values[number]] if number < len(values) else []
-        parts.append(part)
+    unknown = f"[{SIGNS[len(values) :]}]"
+    if len(values) < len(SIGNS):
+        text = re.sub(f"^{unknown} ?| ?{unknown}", "", text)
+    between, signs = SIGN.split(text), SIGN.findall(text)
+    parts = between[:1]
+    for sign, part in zip(signs, between[1:], strict=True):
+        parts += [values[SIGNS.index(sign)], part]
     joined = ""
     for part in filter(None, parts):
         joins = joined and is_word_character(joined[-1]) and is_word_character(part[0])
