@@ -26,7 +26,14 @@ from transduce.translation.options import Options
 from transduce.translation.translator import Translator
 from transduce.translation.wording.rules import Wording
 
-KINDS = ("{{name{}}}", "https://example.org/{}?q=1", "%(n{})d", "{} km", "a{}@example.org", "${}.50")
+KINDS = (
+    "{{name{}}}",
+    "https://example.org/{}?q=1",
+    "%(n{})d",
+    "{} km",
+    "a{}@example.org",
+    "${}.50",
+)
 MOST = 2
 """Placeholders of a sentence."""
 

@@ -165,7 +165,8 @@ def test_what_cannot_have_placeholders_is_refused_in_one_line(tmp_path: Path) ->
         prepared(config, tmp_path / "cache")
 
 
-def test_true_is_a_usual_share() -> None:
-    data = {flag: Config.from_tree({"data": {"placeholders": flag}}).data for flag in (True, False)}
-    assert 0 < data[True].placeholders < 0.5
-    assert data[False].placeholders == 0
+@pytest.mark.parametrize("name", ["placeholders", "terms"])
+def test_true_is_a_usual_share(name: str) -> None:
+    on, off = (Config.from_tree({"data": {name: flag}}).data for flag in (True, False))
+    assert 0 < getattr(on, name) < 0.5
+    assert getattr(off, name) == 0

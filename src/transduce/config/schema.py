@@ -129,13 +129,13 @@ def _as_rates(value: Any) -> Any:
     return {} if value is None or value is False else value
 
 
-PLANTED = 0.1
-"""The share of pairs in which placeholders are planted with `data.placeholders=true`."""
+USUAL_SHARE = 0.1
+"""The share of pairs with hints, or planted placeholders, where a setting is just `true`."""
 
 
 def _as_share(value: Any) -> Any:
     """Take true for the usual share, false or null for none."""
-    return {True: PLANTED, False: 0.0}[value] if isinstance(value, bool) else value or 0.0
+    return {True: USUAL_SHARE, False: 0.0}[value] if isinstance(value, bool) else value or 0.0
 
 
 class DataConfig(Section):
@@ -264,16 +264,16 @@ class DataConfig(Section):
         description="a deviation: the chance of each merge of BPE to be left out in a training "
         "sentence, source or target, drawn anew each epoch (Provilkov et al. 2020: 0.1)",
     )
-    terms: Rate = Field(
+    terms: Annotated[Rate, BeforeValidator(_as_share)] = Field(
         default=0.0,
         description="a deviation: share of training pairs whose sources have hints how terms are "
-        "translated, for glossaries with --soft",
+        f"translated, for glossaries with --soft; true: {USUAL_SHARE}",
     )
     placeholders: Annotated[Rate, BeforeValidator(_as_share)] = Field(
         default=0.0,
         description="a deviation: placeholders (addresses, {name}, 5 km, emoji) are one token "
         "each, and are put back into translations; the share of training pairs in which more are "
-        f"planted; true: {PLANTED}",
+        f"planted; true: {USUAL_SHARE}",
     )
 
     @model_validator(mode="after")
