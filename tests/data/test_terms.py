@@ -13,7 +13,8 @@ from transduce.data.loader import Loader
 from transduce.data.noise.epochs import EpochNoise
 from transduce.data.prepare import Prepared
 from transduce.data.store import Sentences, Store
-from transduce.data.terms.epochs import MAX_TERMS, EpochTerms
+from transduce.data.terms.drawn import MAX_TERMS
+from transduce.data.terms.epochs import EpochTerms
 from transduce.data.terms.phrases import MAX_WORDS
 from transduce.errors import ConfigError
 from transduce.text.phrases.hints import owners_of_tokens, without_hints

@@ -82,19 +82,25 @@ class LikelyModel:
 
 
 def learnt_tokenizer(
-    seed: int = 1, *, vocab_size: int = VOCAB_SIZE, term_markers: bool = False
+    seed: int = 1,
+    *,
+    vocab_size: int = VOCAB_SIZE,
+    term_markers: bool = False,
+    placeholders: bool = False,
 ) -> Tokenizer:
     texts = (text for pair in generate(500, seed=seed) for text in pair)
-    return Tokenizer.learn(texts, vocab_size=vocab_size, term_markers=term_markers)
+    return Tokenizer.learn(
+        texts, vocab_size=vocab_size, term_markers=term_markers, placeholders=placeholders
+    )
 
 
-def random_model(*, seed: int, max_positions: int = 24, term_markers: bool = False) -> LoadedModel:
+def random_model(*, seed: int, max_positions: int = 24, **entries: bool) -> LoadedModel:
     """Make a model that answers with long nonsense, which seldom ends."""
     shape = TransformerConfig(
         vocab_size=VOCAB_SIZE, n_layers=1, d_model=16, d_ff=16, h=2, max_positions=max_positions
     )
     config = Config(model=shape)
-    tokenizer = learnt_tokenizer(term_markers=term_markers)
+    tokenizer = learnt_tokenizer(**entries)
     return LoadedModel(build_model(config.model, seed=seed).eval(), config, tokenizer)
 
 

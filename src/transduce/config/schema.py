@@ -129,6 +129,15 @@ def _as_rates(value: Any) -> Any:
     return {} if value is None or value is False else value
 
 
+USUAL_SHARE = 0.1
+"""The share of pairs with hints, or planted placeholders, where a setting is just `true`."""
+
+
+def _as_share(value: Any) -> Any:
+    """Take true for the usual share, false or null for none."""
+    return {True: USUAL_SHARE, False: 0.0}[value] if isinstance(value, bool) else value or 0.0
+
+
 class DataConfig(Section):
     """The training and development text, and how it is encoded (§5.1)."""
 
@@ -255,10 +264,16 @@ class DataConfig(Section):
         description="a deviation: the chance of each merge of BPE to be left out in a training "
         "sentence, source or target, drawn anew each epoch (Provilkov et al. 2020: 0.1)",
     )
-    terms: Rate = Field(
+    terms: Annotated[Rate, BeforeValidator(_as_share)] = Field(
         default=0.0,
         description="a deviation: share of training pairs whose sources have hints how terms are "
-        "translated, for glossaries with --soft",
+        f"translated, for glossaries with --soft; true: {USUAL_SHARE}",
+    )
+    placeholders: Annotated[Rate, BeforeValidator(_as_share)] = Field(
+        default=0.0,
+        description="a deviation: placeholders (addresses, {name}, 5 km, emoji) are one token "
+        "each, and are put back into translations; the share of training pairs in which more are "
+        f"planted; true: {USUAL_SHARE}",
     )
 
     @model_validator(mode="after")
@@ -452,6 +467,20 @@ class Config(Section):
             raise ValueError(
                 "data.terms: data.subwords=whitespace does not keep the spaces of the text; use "
                 "bpe, unigram, wordpiece or characters"
+            )
+        return self
+
+    @model_validator(mode="after")
+    def _placeholders_are_tokens(self) -> Self:
+        if self.data.placeholders and "whitespace" in (self.data.subwords, self.data.tgt_subwords):
+            raise ValueError(
+                "data.placeholders: data.subwords=whitespace does not keep the spaces of the text; "
+                "use bpe, unigram, wordpiece or characters"
+            )
+        if self.data.placeholders and (self.data.corpora or self.data.subword_dropout):
+            raise ValueError(
+                "data.placeholders: a pair of one direction has the same on both sides, as one "
+                "token each; leave out data.corpora and data.subword_dropout, or data.placeholders"
             )
         return self
 

@@ -144,7 +144,7 @@ def prepare(
 
     With a `target_form`, target text is learned and encoded in that form. `src_vocab_size` is for
     sides with vocabularies of their own; if not given, it is `vocab_size`. If `linked`, or for
-    `data.terms`, the tokens of the training pairs are aligned.
+    `data.terms` or `data.placeholders`, the tokens of the training pairs are aligned.
     """
     wanted = wanted_vocabulary(config, vocab_size, src_vocab_size)
     judging = StoreSpec(
@@ -163,12 +163,17 @@ def prepare(
             with phase("learning subwords"):
                 path = learn_subwords(judging, cache, wanted, pairs=corpora.pairs)
         tokenizer = Tokenizer.load(path)
+        if config.placeholders and not tokenizer.has_placeholders:
+            raise ConfigError(
+                "data.placeholders: this vocabulary has no entries for placeholders: leave it out, "
+                "or data.tokenizer and run.init"
+            )
         spec = replace(judging, tokenizer=path, is_plain=tokenizer.has_plain_punctuation)
         with phase("encoding") as progress:
             train = open_or_build(
                 spec, cache, pairs=corpora.pairs, processes=processes, progress=progress
             )
-        if linked or config.terms:
+        if linked or config.terms or config.placeholders:
             with phase("aligning") as progress:
                 train = with_links(train, cache, processes=processes, progress=progress)
         dev_spec = StoreSpec(corpora.dev, path, None, target_form=target_form)
@@ -198,11 +203,13 @@ def wanted_vocabulary(
 ) -> WantedVocabulary:
     """Return what settings ask for, with these sizes."""
     target = Learning(config.tgt_subwords or config.subwords, vocab_size)
-    upper = config.augment.upper
+    upper, some = config.augment.upper, config.placeholders > 0
     if config.shared_vocabulary:
-        return WantedVocabulary(target, upper=upper, term_markers=config.terms > 0)
+        return WantedVocabulary(
+            target, upper=upper, term_markers=config.terms > 0, placeholders=some
+        )
     source = Learning(config.subwords, src_vocab_size or vocab_size)
-    return WantedVocabulary(target, source, upper=upper)
+    return WantedVocabulary(target, source, upper=upper, placeholders=some)
 
 
 def check_not_empty(train: Store) -> None:

@@ -49,12 +49,14 @@ class WantedVocabulary:
     source: Learning | None = None  # None: it is shared
     upper: float = 0.0  # the share of pairs that is read in upper case, as it is trained on
     term_markers: bool = False  # entries that stand before and after hints
+    placeholders: bool = False  # entries that stand for parts of a text
 
     def identity(self) -> dict[str, Any]:
         """Return what names it in the cache."""
         shared = {"kind": self.target.kind, "vocab_size": self.target.max_size}
         upper = {"upper": self.upper} if self.upper else {}
         markers = {"term_markers": True} if self.term_markers else {}
+        markers |= {"placeholders": True} if self.placeholders else {}
         return shared | upper | markers | ({"source": asdict(self.source)} if self.source else {})
 
 
@@ -87,6 +89,7 @@ def _learned(spec: JudgedText, wanted: WantedVocabulary, *, every: int) -> Token
                 vocab_size=target.max_size,
                 plain_punctuation=spec.is_plain,
                 term_markers=wanted.term_markers,
+                placeholders=wanted.placeholders,
             )
         return Tokenizer.learn_separately(
             compared_in_threads(src for src, _ in texts()),
@@ -94,6 +97,7 @@ def _learned(spec: JudgedText, wanted: WantedVocabulary, *, every: int) -> Token
             source=source,
             target=target,
             plain_punctuation=spec.is_plain,
+            placeholders=wanted.placeholders,
         )
     except ChangedFileError:
         raise

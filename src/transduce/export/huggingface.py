@@ -43,6 +43,12 @@ def export_huggingface(model: Path, out: Path) -> None:
     reason = refusal(config)
     if reason is not None:
         raise InputError(f"cannot export {model} as a Marian model: {reason}")
+    if loaded.tokenizer.has_placeholders:
+        raise InputError(
+            f"cannot export {model} as a Marian model: it reads placeholders as entries that no "
+            "text has, and the tokenizer of a Marian model reads text alone; export it to "
+            "ctranslate2"
+        )
     if loaded.tokenizer.languages:
         raise InputError(
             f"cannot export {model} as a Marian model: it translates into "

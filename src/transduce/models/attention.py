@@ -12,6 +12,7 @@ from transduce.errors import InputError
 from transduce.models.base import Seq2Seq
 from transduce.models.folder import LoadedModel
 from transduce.text.phrases.hints import folded, owners_of_tokens, without_hints
+from transduce.text.phrases.signs import shown_tokens, signed_source
 from transduce.text.special_ids import BOS_ID, EOS_ID
 from transduce.text.tokenizer import Tokenizer
 
@@ -37,12 +38,17 @@ class Attention:
 
 
 def attention_of(
-    model: Seq2Seq, tokenizer: Tokenizer, src_ids: Sequence[int], tgt_ids: Sequence[int]
+    model: Seq2Seq,
+    tokenizer: Tokenizer,
+    src_ids: Sequence[int],
+    tgt_ids: Sequence[int],
+    *,
+    values: Sequence[str] = (),
 ) -> Attention:
     """Return a model's attention for a source, given without EOS, and a translation.
 
     The translation ends with EOS, unless it was cut off. What attends to a hint attends to its
-    term; hints are not shown.
+    term; hints are not shown. `values` are what the signs of placeholders stand for.
     """
     src, tgt = [*src_ids, EOS_ID], [BOS_ID, *tgt_ids]
     device = model.projection.device
@@ -63,10 +69,11 @@ def attention_of(
         is_text = np.diff(owners, prepend=-1) > 0
         src, cross = without_hints(src, owners), folded(cross, owners)
         encoder = folded(encoder[:, :, is_text], owners) if encoder.size else encoder
+    written = shown_tokens(tokenizer.tokens(tgt), values, tokenizer.target)
     return Attention(
-        source=tuple(tokenizer.source.tokens(src)),
-        read=tuple(tokenizer.tokens(tgt[:-1])),
-        target=tuple(tokenizer.tokens(tgt[1:])),
+        source=tuple(shown_tokens(tokenizer.source.tokens(src), values, tokenizer.source)),
+        read=tuple(written[:-1]),
+        target=tuple(written[1:]),
         encoder=encoder,
         decoder=weights(maps.decoder, len(tgt) - 1),
         cross=cross,
@@ -88,10 +95,12 @@ def attention_between(
     `before` has the tags of languages that go before them.
     """
     tokenizer = loaded.tokenizer
-    src = _encode(loaded, tokenizer.encode_batch, "source", source)
-    tgt = _encode(loaded, tokenizer.encode_targets, "translation", translation)
+    signed = signed_source(source, tokenizer)
+    src = _encode(loaded, tokenizer.encode_batch, "source", signed.text)
+    tgt = _encode(loaded, tokenizer.encode_targets, "translation", signed.like(translation))
     src, tgt = [*before[0], *src], [*before[1], *tgt]
-    return attention_of(loaded.model, loaded.tokenizer, src, [*tgt, EOS_ID])
+    ended = [*tgt, EOS_ID]
+    return attention_of(loaded.model, tokenizer, src, ended, values=signed.values)
 
 
 def _encode(

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from transduce.text.scripts import scripts_of_pieces
 from transduce.text.tokenizer import SPECIALS, TAG, UNKNOWN, Tokenizer
-from transduce.text.vocabulary import TERM_MARKERS
+from transduce.text.vocabulary import PLACEHOLDERS, TERM_MARKERS
 
 WITHOUT_TEXT = frozenset([*SPECIALS, *TERM_MARKERS]) - {UNKNOWN}
 _UNKNOWN_TEXT = "‹unk›"
@@ -13,12 +13,18 @@ _JOINED = "@@"  # in pre-segmented text, at the end of a token whose word goes o
 
 
 def spelled(tokens: Sequence[str], *, are_bytes: bool) -> list[bytes | None]:
-    """Return the bytes of each token's text, spaces included; None for special tokens and tags."""
+    """Return the bytes of each token's text, spaces included; None for special tokens and tags.
+
+    That of a placeholder is its sign.
+    """
     if not are_bytes and any(_BEFORE_A_WORD in token for token in tokens):
         spell = _spelled_by_sentencepiece
     else:
         spell = _spelled_as_bytes if are_bytes else spelled_as_word
-    return [None if has_no_text(token) else spell(token) for token in tokens]
+    return [
+        None if has_no_text(token) else PLACEHOLDERS.get(token, "").encode() or spell(token)
+        for token in tokens
+    ]
 
 
 def has_no_text(token: str) -> bool:

@@ -65,6 +65,7 @@ class Tokenizer:
         normalise: bool = True,
         plain_punctuation: bool = False,
         term_markers: bool = False,
+        placeholders: bool = False,
     ) -> Self:
         """Learn a vocabulary of at most vocab_size entries from lines of both languages."""
         return cls(
@@ -75,6 +76,7 @@ class Tokenizer:
                 normalise=normalise,
                 plain_punctuation=plain_punctuation,
                 term_markers=term_markers,
+                placeholders=placeholders,
             )
         )
 
@@ -87,11 +89,16 @@ class Tokenizer:
         source: Learning,
         target: Learning,
         plain_punctuation: bool = False,
+        placeholders: bool = False,
     ) -> Self:
         """Learn a vocabulary for each side from its own lines."""
         learned = (
             Vocabulary.learn(
-                lines, kind=one.kind, max_size=one.max_size, plain_punctuation=plain_punctuation
+                lines,
+                kind=one.kind,
+                max_size=one.max_size,
+                plain_punctuation=plain_punctuation,
+                placeholders=placeholders,
             )
             for lines, one in ((sources, source), (targets, target))
         )
@@ -157,6 +164,11 @@ class Tokenizer:
     def has_plain_punctuation(self) -> bool:
         """Whether it replaces typographic characters by those of a keyboard, on both sides."""
         return self.source.has_plain_punctuation and self.target.has_plain_punctuation
+
+    @property
+    def has_placeholders(self) -> bool:
+        """Whether it has entries for parts of a text that are not translated, on both sides."""
+        return bool(self.source.placeholders and self.target.placeholders)
 
     @property
     def is_pretokenized(self) -> bool:

@@ -13,6 +13,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from itertools import chain, groupby
 from textwrap import shorten
 from typing import Any, Literal, Self
 
@@ -45,6 +46,14 @@ TERM_MARKERS = ("< term >", "< /term >")
 Only vocabularies that were learnt for such hints have them (`data.terms`).
 """
 
+PLACEHOLDERS = {f"< placeholder {n} >": chr(0xFDD0 + n) for n in range(8)}
+"""Stand for parts of a text that are not translated, in training and in use (`data.placeholders`).
+
+Texts have a sign in the place of such a part: characters that Unicode reserves, so that no text has
+them. Only vocabularies that were learnt for it have these entries; each is one sign.
+"""
+SIGN = re.compile(f"[{''.join(PLACEHOLDERS.values())}]")
+
 OTHER_SIDE = " "
 """Prefix of entries that only texts of the other side encode to: no piece of a text has a space."""
 
@@ -71,6 +80,8 @@ class Vocabulary:
         self.tags = _tags(backend)  # the id of each language's tag
         begin, end = (backend.token_to_id(name) for name in TERM_MARKERS)
         self.term_markers = None if begin is None or end is None else (begin, end)
+        self.placeholders = _placeholders(backend) if self.is_byte_level else {}  # by their signs
+        self._signs = {number: sign for sign, number in self.placeholders.items()}
         without_text = (PAD_ID, BOS_ID, EOS_ID, *(self.term_markers or ()), *self.tags.values())
         self._skipped = frozenset(without_text)
 
@@ -84,10 +95,12 @@ class Vocabulary:
         normalise: bool = True,
         plain_punctuation: bool = False,
         term_markers: bool = False,
+        placeholders: bool = False,
     ) -> Self:
         """Learn a vocabulary of at most max_size entries from lines of text."""
         is_learned_whole = kind in ("characters", "whitespace")
-        names = [*SPECIALS, *(TERM_MARKERS if term_markers else ())]
+        names = [*SPECIALS, *TERM_MARKERS[: 2 * term_markers]]
+        names += PLACEHOLDERS if placeholders else ()
         least = len(names) + (1 if is_learned_whole else 256)
         if not least <= max_size <= MAX_SIZE:
             raise InputError(
@@ -164,8 +177,22 @@ class Vocabulary:
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
         """Encode texts to ids, without BOS and EOS."""
+        if self.placeholders and any(map(SIGN.search, texts)):
+            return self._encoded_with_signs(texts)
         with _reporting_faults():
             return [encoding.ids for encoding in self._backend.encode_batch_fast(texts)]
+
+    def _encoded_with_signs(self, texts: Sequence[str]) -> list[list[int]]:
+        """Encode what stands between signs, each of which is one entry."""
+        parts = [SIGN.split(text) for text in texts]
+        encoded = iter(self.encode(list(chain.from_iterable(parts))))
+        rows = []
+        for text, between in zip(texts, parts, strict=True):
+            row = next(encoded)
+            for sign, _ in zip(SIGN.findall(text), between[1:], strict=True):
+                row = [*row, self.placeholders[sign], *next(encoded)]
+            rows.append(row)
+        return rows
 
     def normalised(self, text: str) -> str:
         """Return a text in the form that is encoded: normalised, as was asked for."""
@@ -176,9 +203,18 @@ class Vocabulary:
     def decode(self, ids: Iterable[Sequence[int]]) -> list[str]:
         """Decode ids to texts; PAD, BOS, EOS, tags and markers of terms are skipped."""
         kept = [[token for token in row if token not in self._skipped] for row in ids]
+        if self._signs and any(token in self._signs for row in kept for token in row):
+            return [self._decoded_with_signs(row) for row in kept]
         with _reporting_faults():
             texts: list[str] = self._backend.decode_batch(kept, skip_special_tokens=False)
         return [self.as_decoded(text) for text in texts]
+
+    def _decoded_with_signs(self, row: Sequence[int]) -> str:
+        groups = groupby(row, key=self._signs.get)
+        parts = (
+            [sign] * len(list(some)) if sign else self.decode([list(some)]) for sign, some in groups
+        )
+        return "".join(chain.from_iterable(parts))
 
     def as_decoded(self, text: str) -> str:
         """Return a text as decoding writes it: words cut with `@@ ` are joined."""
@@ -204,6 +240,12 @@ def _tags(backend: Backend) -> dict[str, int]:
     found = ((TAG.fullmatch(name), number) for name, number in entries.items() if name[0] == "<")
     tags = {match[1]: number for match, number in found if match}
     return dict(sorted(tags.items(), key=lambda tag: tag[1]))
+
+
+def _placeholders(backend: Backend) -> dict[str, int]:
+    """Find the entries of signs; none, if one is missing."""
+    ids = {sign: backend.token_to_id(name) for name, sign in PLACEHOLDERS.items()}
+    return {} if None in ids.values() else {sign: ids[sign] or 0 for sign in ids}
 
 
 @contextmanager

@@ -51,6 +51,7 @@ from transduce.translation.inference import prepare_for_inference
 from transduce.translation.options import Options
 from transduce.translation.prefix_spelling import PrefixSpelling
 from transduce.translation.torch_engine import TorchEngine
+from transduce.translation.wording.bounds import PhraseBounds
 
 COMPUTE_TYPES = {"float32": "float32", "bf16": "bfloat16", "int8": "int8"}
 """CTranslate2's names of our precisions."""
@@ -161,10 +162,29 @@ class CTranslate2Engine(Engine):
     def search(
         self, sentences: Sequence[EncodedSentence], options: Options
     ) -> list[list[Hypothesis]]:
-        """Search in batches of similar length; return the hypotheses in the given order."""
-        bound = [place for place, sentence in enumerate(sentences) if sentence.rules]
+        """Search in batches of similar length; return the hypotheses in the given order.
+
+        Sentences with rules are left to torch; those with rules that the model has learnt, if their
+        free translation does not obey and torch is there.
+        """
+        bound = [n for n, one in enumerate(sentences) if not all(r.is_learnt for r in one.rules)]
         if bound:
             return self._search_without(bound, sentences, options)
+        results = self._search_freely(sentences, options)
+        if not self.falls_back:
+            return results
+        both = zip(sentences, results, strict=True)
+        obeyed = [self._phrase_bounds.are_obeyed(one.rules, found) for one, found in both]
+        again = [place for place, is_obeyed in enumerate(obeyed) if not is_obeyed]
+        if again:
+            mended = self._torch_engine.search([sentences[place] for place in again], options)
+            for place, found in zip(again, mended, strict=True):
+                results[place] = found
+        return results
+
+    def _search_freely(
+        self, sentences: Sequence[EncodedSentence], options: Options
+    ) -> list[list[Hypothesis]]:
         if options.sampling is not None:
             raise InputError("CTranslate2 does not sample as we do: use the engine torch")
         texts = [sentence.text for sentence in sentences]
@@ -219,6 +239,10 @@ class CTranslate2Engine(Engine):
     def _torch_engine(self) -> TorchEngine:
         model = prepare_for_inference(self._torch_model, precision="float32")
         return TorchEngine(self.device, self.max_length, self.task, model, self.tokenizer)
+
+    @cached_property
+    def _phrase_bounds(self) -> PhraseBounds:
+        return PhraseBounds(self.tokenizer)
 
     @cached_property
     def _prefix_spelling(self) -> PrefixSpelling:

@@ -42,6 +42,7 @@ class EncodedSentence:
     prefix: list[int]  # how its translation must begin
     text: str = ""
     prefix_text: str = ""  # the prefix as text: its last word may be unfinished; "": it is not
+    values: tuple[str, ...] = ()  # what the signs in its text stand for (`text.phrases.signs`)
     rules: tuple[PhraseRule, ...] = ()  # phrases that its translation must contain, or must not
     note: str = ""  # what is unusual about them
     most_tokens: int | None = None  # of its translation beside these phrases; None: by the task

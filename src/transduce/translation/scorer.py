@@ -17,6 +17,7 @@ from transduce.hardware.devices import choose_device, on_device
 from transduce.models.folder import LoadedModel, load_model
 from transduce.search.forced import forced_scores
 from transduce.tasks.registry import task_of
+from transduce.text.phrases.signs import shown_tokens, signed_source
 from transduce.text.special_ids import BOS_ID, EOS_ID, PAD_ID
 from transduce.text.spelling import readable_tokens
 from transduce.translation.batches import batches_by_length
@@ -92,6 +93,7 @@ def perplexity(log_prob: float, tokens: int) -> float:
 class _Row:
     src: list[int]  # with EOS
     tgt: list[int]  # with EOS
+    values: tuple[str, ...]  # what the signs of placeholders stand for
 
     @property
     def length(self) -> int:
@@ -131,10 +133,13 @@ class Scorer:
         while window := list(islice(stream, WINDOW_PAIRS)):
             tokenizer = self._loaded.tokenizer
             read = [self._task.to_source(" ".join(pair.src.split())) for pair in window]
-            sources = _ended(tokenizer.encode_batch(read), self._tags.source)
+            signed = [signed_source(text, tokenizer) for text in read]
+            sources = _ended(tokenizer.encode_batch([s.text for s in signed]), self._tags.source)
             written = [self._task.to_target(pair.tgt) for pair in window]
+            written = [one.like(text) for one, text in zip(signed, written, strict=True)]
             targets = _ended(tokenizer.encode_targets(written), self._tags.target)
-            rows = [_Row(src, tgt) for src, tgt in zip(sources, targets, strict=True)]
+            values = (one.values for one in signed)
+            rows = list(map(_Row, sources, targets, values))
             for number, row in enumerate(rows, start=before + 1):
                 self._check(number, row)
             before += len(rows)
@@ -165,12 +170,13 @@ class Scorer:
         with on_device(self._device):
             forced = forced_scores(self._loaded.model, src, tgt_in, tgt_out)
         return [
-            self._pair_score(row.tgt, log_probs[: len(row.tgt)])
+            self._pair_score(row, log_probs[: len(row.tgt)])
             for row, log_probs in zip(rows, forced.tokens.tolist(), strict=True)
         ]
 
-    def _pair_score(self, tgt: list[int], log_probs: list[float]) -> PairScore:
-        pieces = self._loaded.tokenizer.tokens(tgt)
+    def _pair_score(self, row: _Row, log_probs: list[float]) -> PairScore:
+        tokenizer = self._loaded.tokenizer
+        pieces = shown_tokens(tokenizer.tokens(row.tgt), row.values, tokenizer.target)
         texts = readable_tokens(pieces, are_bytes=self._are_bytes)
         return PairScore(tuple(pieces), tuple(log_probs), tuple(texts))
 

@@ -117,10 +117,7 @@ class TorchEngine(Engine):
 
     def _obey(self, hypotheses: list[Hypothesis], sentence: EncodedSentence) -> bool:
         """Return whether all of the hypotheses are complete and obey the rules of a sentence."""
-        return not sentence.rules or all(
-            one.is_finished and self._phrase_bounds.are_met(sentence.rules, one.ids)
-            for one in hypotheses
-        )
+        return self._phrase_bounds.are_obeyed(sentence.rules, hypotheses)
 
     def _shorter(self, sentence: EncodedSentence, free: Hypothesis) -> EncodedSentence:
         """Limit a search by the length of the translation without rules, if that is a usable one.

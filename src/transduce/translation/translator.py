@@ -26,6 +26,8 @@ from transduce.tasks.base import Task
 from transduce.tasks.translation import TranslationTask
 from transduce.text.markup.document import MarkupFormat, read_markup
 from transduce.text.markup.marked import Line, MarkedText, text_of
+from transduce.text.phrases.patterns import Pattern
+from transduce.text.phrases.signs import SIGNS, SignedText, put_back, signed_source
 from transduce.text.pieces import Piece, cut, join
 from transduce.text.scripts import main_script, name_of_script
 from transduce.text.sentences import split_sentences
@@ -58,7 +60,7 @@ from transduce.translation.memory.use import Beginnings, translate_with_memory
 from transduce.translation.options import Alternative, Options, Translation
 from transduce.translation.torch_engine import TorchEngine
 from transduce.translation.wording.read import GlossaryInput, as_glossary
-from transduce.translation.wording.rules import NO_WORDING, Wording
+from transduce.translation.wording.rules import NO_WORDING, Wording, sign_rules
 from transduce.translation.wording.sentences import check_can_hint, with_wording
 
 WINDOWS_UNTIL_RELEASE = 16
@@ -296,7 +298,9 @@ class Translator:
         return translate_with_memory(lines, options, self._translate, beginnings=Beginnings(*parts))
 
     def _translate(self, lines: list[InputLine], options: Options) -> list[Translation]:
-        encoded = self._encoded(lines, by_sentence=self._by_sentence and not options.whole_lines)
+        by_sentence = self._by_sentence and not options.whole_lines
+        patterns = options.wording.patterns
+        encoded = self._encoded(lines, by_sentence=by_sentence, patterns=patterns)
         if options.wording != NO_WORDING:
             encoded = [self._with_wording(line, options.wording) for line in encoded]
         found = self._engine.search_with_retry(
@@ -314,7 +318,7 @@ class Translator:
         results = ((one, [next(texts) for _ in one.hypotheses]) for one in found)
         joined, untagged = [], {}
         for number, line in enumerate(encoded):
-            of_line = [_with_note(next(results), sentence) for sentence in line.sentences]
+            of_line = [self._as_read(next(results), sentence) for sentence in line.sentences]
             attention = self._attention(line, of_line) if options.attention else ()
             joined.append(replace(_joined(line, of_line, options), attention=attention))
             if isinstance(line.source, MarkedText):
@@ -333,6 +337,21 @@ class Translator:
         ]
         return replace(line, sentences=sentences)
 
+    def _as_read(
+        self, result: tuple[SearchResult, list[str]], sentence: EncodedSentence
+    ) -> tuple[SearchResult, list[str]]:
+        """Put placeholders back, and add what was unusual about a sentence and its translation."""
+        found, texts = result
+        missing = [
+            f"{value!r} is missing"
+            for value, sign in zip(sentence.values, SIGNS, strict=False)
+            if texts[0].count(sign) < sentence.text.count(sign)
+        ]
+        note = "; ".join(filter(None, (sentence.note, found.note, *missing)))
+        if self._tokenizer.has_placeholders:
+            texts = [put_back(text, sentence.values) for text in texts]
+        return replace(found, note=note), texts
+
     def _attention(
         self, line: "_EncodedLine", results: list[tuple[SearchResult, list[str]]]
     ) -> tuple[Attention, ...]:
@@ -347,26 +366,36 @@ class Translator:
                 self._tokenizer,
                 sentence.ids,
                 best.ids + [EOS_ID] * (best.is_finished or not best.ids),
+                values=sentence.values,
             )
             for sentence, best in chosen
         )
 
-    def _encoded(self, lines: list[InputLine], *, by_sentence: bool) -> list["_EncodedLine"]:
+    def _encoded(
+        self, lines: list[InputLine], *, by_sentence: bool, patterns: Sequence[Pattern]
+    ) -> list["_EncodedLine"]:
         """Encode lines in pieces that the model can read; a blank line has none."""
         texts = [self._task.to_source(" ".join(text_of(line.source).split())) for line in lines]
         given = [self._task.to_target(line.prefix.rstrip()) for line in lines]
-        prefixes = self._tokenizer.encode_targets(given) if any(given) else [[] for _ in given]
         split = [split_sentences(text) if by_sentence else [text] if text else [] for text in texts]
-        ids = iter(self._tokenizer.encode_batch(list(chain.from_iterable(split))))
+        signed = [
+            [signed_source(part, self._tokenizer, patterns) for part in parts] for parts in split
+        ]
+        given = [
+            parts[0].like(text, patterns) if parts else text
+            for parts, text in zip(signed, given, strict=True)
+        ]
+        prefixes = self._tokenizer.encode_targets(given) if any(given) else [[] for _ in given]
+        ids = iter(self._tokenizer.encode_batch([one.text for one in chain.from_iterable(signed)]))
         encoded = []
-        for line, parts, prefix, text in zip(lines, split, prefixes, given, strict=True):
+        for line, parts, prefix, text in zip(lines, signed, prefixes, given, strict=True):
             if self._max_positions is not None and len(prefix) >= self._max_positions:
                 raise InputError(
                     f"line {line.number + 1:,}: a prefix of "
                     f"{counted(len(prefix), 'token')}, but the model "
                     f"has {self._max_positions:,} positions; shorten it"
                 )
-            pieces, rows = self._short_enough(line, parts, [next(ids) for _ in parts])
+            pieces, rows, values = self._short_enough(line, parts, [next(ids) for _ in parts])
             found = [
                 EncodedSentence(
                     [*self._tags.source, *row],
@@ -374,21 +403,27 @@ class Translator:
                     [*self._tags.target, *([] if place else prefix)],
                     piece.text,
                     "" if place else _with_last_space(text, like=line.prefix),
+                    values=of_piece,
+                    rules=sign_rules(piece.text, "" if place else text),
                     tag=list(self._tags.target),
                 )
-                for place, (row, piece) in enumerate(zip(rows, pieces, strict=True))
+                for place, (row, piece, of_piece) in enumerate(
+                    zip(rows, pieces, values, strict=True)
+                )
             ]
             encoded.append(_EncodedLine(line.source, pieces, found, len(pieces) > len(parts)))
         return encoded
 
     def _short_enough(
-        self, line: InputLine, parts: list[str], ids: list[list[int]]
-    ) -> tuple[list[Piece], list[list[int]]]:
+        self, line: InputLine, parts: list[SignedText], ids: list[list[int]]
+    ) -> tuple[list[Piece], list[list[int]], list[tuple[str, ...]]]:
         """Cut those parts of a line that are too long into pieces, and encode them."""
-        pieces, rows = [], []
+        pieces: list[Piece] = []
+        rows: list[list[int]] = []
+        values: list[tuple[str, ...]] = []
         for part, row in zip(parts, ids, strict=True):
             if self._max_src_tokens is None or len(row) <= self._max_src_tokens:
-                pieces.append(Piece(part))
+                pieces.append(Piece(part.text))
                 rows.append(row)
             elif self._task.max_src_tokens is None:
                 raise InputError(
@@ -398,10 +433,11 @@ class Translator:
                     "lines: shorten it"
                 )
             else:
-                smaller, their_ids = self._cut(part)
+                smaller, their_ids = self._cut(part.text)
                 pieces += smaller
                 rows += their_ids
-        return pieces, rows
+            values += [part.values] * (len(pieces) - len(values))
+        return pieces, rows, values
 
     def _cut(self, text: str) -> tuple[list[Piece], list[list[int]]]:
         """Cut a text into pieces that are short enough for the model, and encode them."""
@@ -419,15 +455,6 @@ class _EncodedLine:
     pieces: list[Piece]
     sentences: list[EncodedSentence]
     is_cut: bool  # because it was too long
-
-
-def _with_note(
-    result: tuple[SearchResult, list[str]], sentence: EncodedSentence
-) -> tuple[SearchResult, list[str]]:
-    """Add what was unusual about a sentence to what was about its search."""
-    found, texts = result
-    note = "; ".join(filter(None, (sentence.note, found.note)))
-    return replace(found, note=note), texts
 
 
 def _joined(
@@ -468,7 +495,13 @@ def _ranked(
 
 def _pieces(line: _EncodedLine, chosen: list[tuple[Hypothesis, str]]) -> list[TranslatedPiece]:
     return [
-        TranslatedPiece(sentence.text, sentence.ids, text, hypothesis.ids)
+        TranslatedPiece(
+            put_back(sentence.text, sentence.values) if sentence.values else sentence.text,
+            sentence.ids,
+            text,
+            hypothesis.ids,
+            sentence.values,
+        )
         for sentence, (hypothesis, text) in zip(line.sentences, chosen, strict=True)
     ]
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from transduce.data.cleaning import PairFilter
 from transduce.data.corpus import Pair
+from transduce.data.encoding.placeholders import with_signs
 from transduce.data.encoding.side import Side, id_type
 from transduce.data.encoding.word_cache import WordCache
 from transduce.data.worker_processes import follow_parent, in_processes
@@ -57,6 +58,8 @@ class Encoder:
         """Filter and encode one batch."""
         faults = self.pair_filter.faults(batch)
         fit = [pair for pair, fault in zip(batch, faults, strict=True) if fault is None]
+        if vocabularies.has_placeholders:
+            fit = [with_signs(pair) for pair in fit]
         form = self.target_form
         return Encoded(
             faults,
@@ -74,6 +77,7 @@ class BothSides:
     def __init__(self, tokenizer: Tokenizer) -> None:
         """Start with no words."""
         kind = id_type(tokenizer)
+        self.has_placeholders = tokenizer.has_placeholders
         self.source = self.target = WordCache(tokenizer.source, kind)
         if tokenizer.target is not tokenizer.source:
             self.target = WordCache(tokenizer.target, kind)

@@ -169,6 +169,11 @@ def _shared_tokenizer(path: Path) -> Tokenizer:
             f"data.corpora: a text is the source of one direction and the target of another, but "
             f"{path} encodes them in different ways: use one vocabulary for both sides"
         )
+    if tokenizer.has_placeholders:
+        raise ConfigError(
+            f"data.corpora: {path} has entries for placeholders, which are the same on both sides "
+            "of a pair, but a text has several translations: use a vocabulary without them"
+        )
     return tokenizer
 
 

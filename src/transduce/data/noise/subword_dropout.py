@@ -35,6 +35,11 @@ class SubwordDropout(WordChanges):
                 f"data.subword_dropout={rate:g} leaves out merges of BPE, which this vocabulary "
                 "has not: use data.subwords=bpe, or leave it out"
             )
+        if vocabulary.placeholders:
+            raise ConfigError(
+                f"data.subword_dropout={rate:g}: this vocabulary has entries for placeholders, "
+                "which have no merges: leave it out"
+            )
         super().__init__(vocabulary, kind)
         self._ranks = {pair: rank for rank, pair in enumerate(merges)}
         self._dropped_below = round(rate * _CHANCES)

@@ -1,1 +1,1 @@
-"""Hints in the sources of training pairs: how their terms are translated, another in each epoch."""
+"""By aligned tokens: hints how terms are translated, and planted placeholders, in each epoch."""

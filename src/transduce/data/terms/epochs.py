@@ -5,29 +5,23 @@ follows from the store, the rate, the seed and the epoch, so a resumed run has t
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from transduce.data.batching import hash_noise, splitmix64
 from transduce.data.encoding.side import Side
-from transduce.data.noise.epochs import EpochNoise, sampled_pairs
+from transduce.data.loader import EpochChanges
+from transduce.data.noise.epochs import sampled_pairs
 from transduce.data.noise.noised import NoisedSentences
 from transduce.data.store import Store
+from transduce.data.terms.drawn import PairChunk, concatenated, drawn_phrases
 from transduce.data.terms.forms import SeenWords, WordForms, seen_words
-from transduce.data.terms.phrases import (
-    Numbers,
-    Phrases,
-    SideWords,
-    WordCutter,
-    consistent_phrases,
-)
+from transduce.data.terms.phrases import Numbers, Phrases, WordCutter
 from transduce.errors import ConfigError
 from transduce.text.tokenizer import Tokenizer
 
-MAX_TERMS = 3
-"""Of a sentence."""
 OTHER_FORMS = 0.3
 """The share of hints that name another form of the word than the target has, where there is one."""
 FORM_PAIRS = 100_000
@@ -35,17 +29,6 @@ FORM_PAIRS = 100_000
 CHUNK_PAIRS = 20_000
 MAX_LINKED = 2**16 - 2
 """Links are numbers of two bytes."""
-
-
-@dataclass(frozen=True)
-class _Chunk:
-    """Some pairs of a store, cut into words, and the phrases that translate each other."""
-
-    src: SideWords
-    tgt: SideWords
-    src_lengths: Numbers
-    links: Side
-    phrases: Phrases
 
 
 class EpochTerms:
@@ -57,7 +40,7 @@ class EpochTerms:
         tokenizer: Tokenizer,
         train: Store,
         *,
-        noise: EpochNoise | None = None,
+        noise: EpochChanges | None = None,
         keeps_links: bool,
     ) -> None:
         """Take the share of pairs, and the store, in which other forms of words are counted.
@@ -75,6 +58,7 @@ class EpochTerms:
         self._rate = rate
         self._markers = vocabulary.term_markers
         self._cutter = WordCutter(vocabulary)
+        self._cutters = self._cutter, self._cutter
         self._noise = noise
         self._keeps_links = keeps_links
         self._forms = WordForms.of(list(self._seen(train)), train.tgt.ids.dtype)
@@ -93,7 +77,7 @@ class EpochTerms:
             )
             for start in range(0, pairs.size, CHUNK_PAIRS)
         ]
-        src, links = (_concatenated([one[side] for one in made]) for side in (0, 1))
+        src, links = (concatenated([one[side] for one in made]) for side in (0, 1))
         fits = src.lengths <= min(max_lengths[0], MAX_LINKED)
         places = np.full(len(clean), -1, dtype=np.int32)
         places[pairs[fits]] = np.arange(int(fits.sum()), dtype=np.int32)
@@ -136,27 +120,15 @@ class EpochTerms:
         """Yield the words that translate each other."""
         every = np.arange(0, len(train), -(-len(train) // FORM_PAIRS) or 1)
         for start in range(0, every.size, CHUNK_PAIRS):
-            chunk = self._chunk(train, every[start : start + CHUNK_PAIRS])
+            chunk = PairChunk.of(train, every[start : start + CHUNK_PAIRS], self._cutters)
             yield seen_words(chunk.src, chunk.tgt, chunk.phrases)
-
-    def _chunk(self, store: Store, pairs: Numbers) -> _Chunk:
-        assert store.links is not None, "terms are found by links"
-        src, tgt, links = (
-            Side(side.gather(pairs), side.lengths_of(pairs))
-            for side in (store.src, store.tgt, store.links)
-        )
-        starts = np.repeat(np.cumsum(src.lengths) - src.lengths, tgt.lengths)
-        numbers = links.ids.astype(np.int64) - 1
-        words = self._cutter.cut(src), self._cutter.cut(tgt)
-        phrases = consistent_phrases(*words, np.where(numbers >= 0, starts + numbers, -1))
-        return _Chunk(*words, src.lengths, links, phrases)
 
     def _hinted(
         self, store: Store, pairs: Numbers, states: NDArray[np.uint64]
     ) -> tuple[Side, Side]:
         """Return the sources of pairs with hints, and their links, which count tokens of these."""
-        chunk = self._chunk(store, pairs)
-        chosen = chunk.phrases.only(_drawn_phrases(chunk, states))
+        chunk = PairChunk.of(store, pairs, self._cutters)
+        chosen = drawn_phrases(chunk, chunk.phrases, states)
         hints = self._hints(chunk, chosen, states)
         sums = np.concatenate([[0], np.cumsum(hints.lengths)])
         ends = chunk.src.ends[chosen.src_last]
@@ -174,7 +146,7 @@ class EpochTerms:
         moved = np.where(numbers > 0, numbers + before - earlier, 0).astype(chunk.links.ids.dtype)
         return Side(ids, chunk.src_lengths + added), Side(moved, chunk.links.lengths)
 
-    def _hints(self, chunk: _Chunk, chosen: Phrases, states: NDArray[np.uint64]) -> Side:
+    def _hints(self, chunk: PairChunk, chosen: Phrases, states: NDArray[np.uint64]) -> Side:
         """Return the hint for each phrase: markers around its translation."""
         given = chunk.tgt.texts(chosen.tgt_first, chosen.tgt_last)
         at_start = ~chunk.tgt.begins_apart[chosen.tgt_first]
@@ -187,10 +159,12 @@ class EpochTerms:
         markers = np.tile(np.array(self._markers, dtype=texts.ids.dtype), ends.size)
         return Side(np.insert(texts.ids, places, markers), texts.lengths + 2)
 
-    def _other_forms(self, chunk: _Chunk, chosen: Phrases, states: NDArray[np.uint64]) -> Numbers:
+    def _other_forms(
+        self, chunk: PairChunk, chosen: Phrases, states: NDArray[np.uint64]
+    ) -> Numbers:
         """Draw which hints name another form of their word; -1: the form that the target has."""
         single = (chosen.src_first == chosen.src_last) & (chosen.tgt_first == chosen.tgt_last)
-        keys = splitmix64(_keys(chunk, chosen, states))
+        keys = splitmix64(chunk.keys(chosen, states))
         some = np.flatnonzero(single & (keys / 2.0**64 < OTHER_FORMS))
         words = chosen.only(some)
         found = np.full(len(chosen), -1)
@@ -198,35 +172,6 @@ class EpochTerms:
         targets = chunk.tgt.texts(words.tgt_first, words.tgt_last)
         found[some] = self._forms.other(sources, targets, self._cutter)
         return found
-
-
-def _drawn_phrases(chunk: _Chunk, states: NDArray[np.uint64]) -> Numbers:
-    """Draw one to three phrases of each sentence that do not overlap, in order of their places."""
-    found = chunk.phrases
-    sentences = chunk.src.sentences[found.src_first]
-    wanted = 1 + (splitmix64(states) >> np.uint64(33)).astype(np.int64) * MAX_TERMS // 2**31
-    left = np.lexsort((_keys(chunk, found, states), sentences))
-    chosen = [np.empty(0, dtype=np.int64)]
-    for count in range(1, MAX_TERMS + 1):
-        is_first = np.append(True, np.diff(sentences[left]) > 0)[: left.size]
-        taken = left[is_first]
-        chosen.append(taken)
-        limits = np.zeros((2, states.size), dtype=np.int64)
-        limits[:, sentences[taken]] = found.src_first[taken], found.src_last[taken]
-        first, last = limits[:, sentences[left]]
-        apart = (found.src_last[left] < first) | (found.src_first[left] > last)
-        left = left[apart & (wanted[sentences[left]] > count)]
-    together = np.concatenate(chosen)
-    ordered: Numbers = together[np.argsort(found.src_first[together])]
-    return ordered
-
-
-def _keys(chunk: _Chunk, phrases: Phrases, states: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return a random number for each phrase, by its pair and its place in the source."""
-    sentences = chunk.src.sentences[phrases.src_first]
-    places = (phrases.src_first - chunk.src.first[sentences]) * (MAX_TERMS + 1)
-    places += phrases.src_last - phrases.src_first
-    return splitmix64(states[sentences] + splitmix64(places.astype(np.uint64) + np.uint64(1)))
 
 
 def _replaced(side: Side, others: Side, places: Numbers) -> Side:
@@ -237,10 +182,3 @@ def _replaced(side: Side, others: Side, places: Numbers) -> Side:
     lengths[new] = others.lengths[places[new]]
     ends[new] = side.ids.size + other_ends[places[new]]
     return Side.of_ranges(np.concatenate([side.ids, others.ids]), ends - lengths, ends)
-
-
-def _concatenated(parts: list[Side]) -> Side:
-    return Side(
-        np.concatenate([part.ids for part in parts] or [np.empty(0, dtype=np.uint16)]),
-        np.concatenate([np.empty(0, dtype=np.int64), *(part.lengths for part in parts)]),
-    )

@@ -7,6 +7,7 @@ from typing import NamedTuple
 from transduce.data.corpus import Pair
 from transduce.hardware.devices import choose_device
 from transduce.models.folder import LoadedModel, load_model
+from transduce.text.phrases.signs import signed_source
 from transduce.translation.scorer import Scorer
 
 
@@ -59,9 +60,10 @@ def _is_short(model: LoadedModel, pair: Pair) -> bool:
     longest = model.config.model.max_length
     if longest is None:
         return True
+    signed = signed_source(pair.src, model.tokenizer)
     [src], [tgt] = (
-        model.tokenizer.encode_batch([pair.src]),
-        model.tokenizer.encode_targets([pair.tgt]),
+        model.tokenizer.encode_batch([signed.text]),
+        model.tokenizer.encode_targets([signed.like(pair.tgt)]),
     )
     taken = 1 + bool(model.tokenizer.languages)  # by EOS, and by a tag
     return max(len(src), len(tgt)) + taken <= longest

@@ -110,6 +110,10 @@ def _check_changes_of_text(data: DataConfig, model: ModelConfig, *, has_target_f
         raise ConfigError(
             f"data.terms: what the task {data.task} writes has no terms; leave it out"
         )
+    if has_target_form and data.placeholders:
+        raise ConfigError(
+            f"data.placeholders: what the task {data.task} writes has none; leave it out"
+        )
     if data.terms and (data.corpora or data.subword_dropout):
         raise ConfigError(
             "data.terms: terms are found among the aligned tokens of one direction; leave out "

@@ -11,6 +11,7 @@ from transduce.data.loader import EpochChanges, Loader
 from transduce.data.noise.epochs import EpochNoise
 from transduce.data.prepare import Phase, Prepared
 from transduce.data.terms.epochs import EpochTerms
+from transduce.data.terms.planted import EpochPlaceholders
 from transduce.errors import InputError
 from transduce.models.build import build_model
 from transduce.models.model_files import CHECKPOINTS
@@ -239,15 +240,20 @@ def _setup(
 
 
 def _epoch_changes(config: Config, prepared: Prepared) -> EpochChanges | None:
-    """Return what changes the training pairs in each epoch: noise, hints of terms, or both."""
+    """Return what changes the training pairs in each epoch: noise, placeholders, hints of terms."""
     data, rates = config.data, config.data.augment.rates()
-    noise = None
+    noise: EpochChanges | None = None
     if rates or data.subword_dropout:
         dropout = data.subword_dropout
         noise = EpochNoise(rates, prepared.tokenizer_file, subword_dropout=dropout)
+    guided = config.model.needs_links
+    if data.placeholders:
+        linked = guided or data.terms > 0
+        noise = EpochPlaceholders(
+            data.placeholders, prepared.tokenizer, noise=noise, keeps_links=linked
+        )
     if not data.terms:
         return noise
-    guided = config.model.needs_links
     return EpochTerms(
         data.terms, prepared.tokenizer, prepared.train, noise=noise, keeps_links=guided
     )

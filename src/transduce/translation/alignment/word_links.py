@@ -150,4 +150,4 @@ def _numbers_by_letters(found: Sequence[str], words: Sequence[str]) -> list[int]
 
 
 def _composed(word: str) -> str:
-    return with_plain_punctuation(unicodedata.normalize("NFC", word))
+    return with_plain_punctuation(unicodedata.normalize("NFC", "".join(word.split())))

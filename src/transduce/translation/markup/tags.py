@@ -9,6 +9,7 @@ from transduce.text.markup.marked import MarkedText
 from transduce.text.markup.placing import put_back
 from transduce.text.markup.words import Span, word_spans, words_at
 from transduce.text.phrases.hints import folded, owners_of_tokens, without_hints
+from transduce.text.phrases.signs import shown_tokens
 from transduce.text.spelling import spelled
 from transduce.text.tokenizer import Tokenizer
 from transduce.text.vocabulary import Vocabulary
@@ -25,6 +26,7 @@ class TranslatedPiece:
     src_ids: Sequence[int]
     translation: str
     tgt_ids: Sequence[int]
+    values: tuple[str, ...] = ()  # what the signs among the tokens stand for
     attention: Weights | None = None  # [N, T, S + 1]; None: the model has none
 
 
@@ -101,13 +103,20 @@ def _weights(
         return weights_by_place(len(target), len(source))
     return word_weights(
         piece.attention,
-        tokens_of_words(piece.source, source, _spelled(tokenizer.source, piece.src_ids)),
-        tokens_of_words(piece.translation, target, _spelled(tokenizer.target, piece.tgt_ids)),
+        tokens_of_words(
+            piece.source, source, _spelled(tokenizer.source, piece.src_ids, piece.values)
+        ),
+        tokens_of_words(
+            piece.translation, target, _spelled(tokenizer.target, piece.tgt_ids, piece.values)
+        ),
     )
 
 
-def _spelled(vocabulary: Vocabulary, ids: Sequence[int]) -> list[bytes | None]:
-    return spelled(vocabulary.tokens(ids), are_bytes=vocabulary.is_byte_level)
+def _spelled(
+    vocabulary: Vocabulary, ids: Sequence[int], values: Sequence[str]
+) -> list[bytes | None]:
+    tokens = shown_tokens(vocabulary.tokens(ids), values, vocabulary)
+    return spelled(tokens, are_bytes=vocabulary.is_byte_level)
 
 
 def _within(words: Sequence[Span], part: Span) -> list[Span]:

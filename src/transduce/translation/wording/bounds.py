@@ -7,6 +7,7 @@ import torch
 
 from transduce.errors import InputError
 from transduce.search.constraints.lexical import LexicalConstraint, PhraseBound
+from transduce.search.hypothesis import Hypothesis
 from transduce.text.phrases.automaton import PhraseAutomaton, automaton_of
 from transduce.text.phrases.vocabulary import PhraseVocabulary
 from transduce.text.tokenizer import Tokenizer
@@ -35,6 +36,12 @@ class PhraseBounds:
             if count < rule.least or count + doubtful > rule.most:
                 return False
         return True
+
+    def are_obeyed(self, rules: Sequence[PhraseRule], hypotheses: Sequence[Hypothesis]) -> bool:
+        """Return whether all hypotheses are complete and obey all rules."""
+        return not rules or all(
+            one.is_finished and self.are_met(rules, one.ids) for one in hypotheses
+        )
 
     def constraint(
         self,

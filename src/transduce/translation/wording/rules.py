@@ -12,6 +12,8 @@ from transduce.text.phrases.boundaries import is_word_character
 from transduce.text.phrases.glossary import Glossary, TermMatch
 from transduce.text.phrases.patterns import Pattern
 from transduce.text.phrases.placeholders import placeholder_spans
+from transduce.text.phrases.signs import SIGNS
+from transduce.text.vocabulary import SIGN
 
 MAX_REQUIRED = 32
 """The most phrases that the translation of one piece of text must contain."""
@@ -27,6 +29,7 @@ class PhraseRule:
     alternatives: tuple[str, ...]
     least: int = 1
     most: int = UNLIMITED
+    is_learnt: bool = False  # models mostly obey by themselves: also engines that know no rules
 
 
 @dataclass(frozen=True)
@@ -97,7 +100,8 @@ class Wording:
     def _spans(self, text: str) -> list[tuple[int, int]]:
         if not self.keeps_placeholders and not self.patterns:
             return []
-        return placeholder_spans(text, self.patterns, known=self.keeps_placeholders)
+        spans = placeholder_spans(text, self.patterns, known=self.keeps_placeholders)
+        return [(start, end) for start, end in spans if not SIGN.search(text[start:end])]
 
     def _terms(self, text: str) -> dict[tuple[str, ...], int]:
         """Count the terms of a text by their translations, outside of placeholders."""
@@ -113,6 +117,11 @@ class Wording:
         for match in self.glossary.matches(text):
             if not any(start < match.end and match.start < end for start, end in spans):
                 yield match
+
+    def check_permitted(self, texts: Iterable[str]) -> None:
+        """Raise if a text that translations must contain contains a forbidden word."""
+        for text in texts:
+            self._permitted((text,))
 
     def _permitted(self, alternatives: tuple[str, ...]) -> tuple[str, ...]:
         """Leave out alternatives that contain a forbidden word; raise if none is left."""
@@ -132,6 +141,19 @@ class Wording:
 
 
 NO_WORDING = Wording()
+
+
+def sign_rules(text: str, prefix: str) -> tuple[PhraseRule, ...]:
+    """Return the rules for the signs in a source: each as often, or as in a prefix; no others."""
+    signs = list(dict.fromkeys(SIGN.findall(text)))
+    if not signs:
+        return ()
+    rules = [
+        PhraseRule((sign,), text.count(sign), max(text.count(sign), prefix.count(sign)), True)
+        for sign in signs
+    ]
+    others = tuple(sign for sign in SIGNS if sign not in text + prefix)
+    return (*rules, *([PhraseRule(others, 0, 0, is_learnt=True)] if others else []))
 
 
 def forbidden_words(lines: Iterable[str], *, name: str) -> tuple[str, ...]:

@@ -27,7 +27,8 @@ def with_wording(
     max_tokens: the most tokens of a source, without EOS; hints that do not fit are left out.
     """
     rules, note = wording.rules_for(sentence.text)
-    sentence = replace(sentence, rules=rules, note=note)
+    wording.check_permitted(sentence.values)
+    sentence = replace(sentence, rules=(*sentence.rules, *rules), note=note)
     text = unicodedata.normalize("NFC", sentence.text)
     found = wording.hints_for(text)
     hints = found[:MAX_REQUIRED]
