@@ -1,5 +1,6 @@
 """Training with placeholders, through the public function and the command."""
 
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ def write(folder: Path, pairs: list[Pair]) -> Path:
     return folder
 
 
-def with_placeholders(pairs: list[Pair]) -> list[Pair]:
+def with_placeholders(pairs: Iterable[Pair]) -> list[Pair]:
     """Put a placeholder before the end of one in three pairs."""
     return [
         Pair(*(f"{text[:-1]} {KEPT[place % len(KEPT)]}{text[-1]}" for text in pair))
