@@ -16,6 +16,7 @@ from transduce.models.bytenet.settings import ByteNetConfig
 from transduce.models.conv_s2s.settings import ConvS2SConfig
 from transduce.models.rnn.settings import RNNConfig
 from transduce.models.transformer.settings import TransformerConfig
+from transduce.nn.int8_weights import Int8Linear, can_quantize
 from transduce.text.special_ids import EOS_ID
 from transduce.text.tokenizer import Tokenizer
 
@@ -30,7 +31,7 @@ def texts(*patterns: str) -> dict[Path, str]:
 
 MIXERS = "nn/mixers"
 SOURCES = texts(
-    *("nn/[!m]*.py", "models/*.py", "models/transformer/*.py"),
+    *("nn/[!im]*.py", "nn/initialise.py", "models/*.py", "models/transformer/*.py"),
     *(f"{MIXERS}/{name}.py" for name in ("attention", "heads", "key_ranges", "masks", "positions")),
 )
 
@@ -116,6 +117,17 @@ def test_those_of_experts_are_true() -> None:
 
     mixture = PACKAGE / "nn/mixture.py"
     assert shape_faults(texts("nn/mixture.py"), lambda _: sizes(mixture) | own, visit) == []
+
+
+def test_those_of_int8_weights_are_true() -> None:
+    if not can_quantize():
+        pytest.skip("this processor does not multiply int8 fast")
+
+    def visit() -> None:
+        Int8Linear.of(torch.randn(8, 6))(torch.randn(5, 7, 6))
+
+    sizes = {"N": {35}, "in": {6}, "out": {8}}
+    assert shape_faults(texts("nn/int8_weights.py"), lambda _: sizes, visit) == []
 
 
 def test_those_of_recurrent_models_are_true() -> None:

@@ -37,8 +37,8 @@ class Shortlist:
     """The target tokens by which each source token is translated, and those that always may be."""
 
     frequent: Numbers  # ascending
-    starts: Numbers  # [V + 1] of the source: the first of the tokens of each
-    ids: Numbers  # of the target
+    starts: Numbers  # for each source token, and one more: where its target tokens begin in `ids`
+    ids: Numbers  # target tokens
     tgt_size: int
 
     def of(self, token: int) -> Numbers:
