@@ -453,6 +453,24 @@ def test_a_batch_that_is_too_much_for_the_memory_is_halved() -> None:
         translator(model).translate(["Yes"])
 
 
+def test_a_sentence_is_searched_again_with_the_memory_that_its_first_search_has_freed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    model = echo()
+    encode, tries = model.encode, []
+
+    def encode_at_the_second_try(src: Tensor) -> Any:
+        tries.append(src)
+        if len(tries) == 1:
+            raise torch.OutOfMemoryError
+        return encode(src)
+
+    monkeypatch.setattr(model, "encode", encode_at_the_second_try)
+    [found] = translator(model).translate(["Yes"])
+    assert found.text == "Yes"
+    assert len(tries) == 2
+
+
 class OneWordState:
     """Nothing to remember."""
 

@@ -173,16 +173,30 @@ class TorchEngine(Engine):
         except RuntimeError as fault:
             if not _is_lack_of_memory(fault):
                 raise
-            if len(batch) == 1:
-                raise InputError(
-                    f"not enough memory for one sentence of "
-                    f"{counted(len(batch[0].ids), 'token')} with a "
-                    f"beam of {options.beam:,}{_free_memory(self.device)}: use a smaller beam, or "
-                    "shorter lines"
-                ) from fault
+        # Only now are the tensors of the failed search freed. What torch keeps of them is of no use
+        # to a recorded step, whose memory is its own.
+        if self.device.type == "cuda":
+            torch.cuda.empty_cache()
+        if len(batch) == 1:
+            return self._search_alone(batch, options)
         half = len(batch) // 2
         halves = (batch[:half], batch[half:])
         return [found for part in halves for found in self._search_or_split(part, options)]
+
+    def _search_alone(
+        self, batch: list[EncodedSentence], options: Options
+    ) -> list[list[Hypothesis]]:
+        """Search for one sentence with all memory there is; say so where it is not enough."""
+        try:
+            return self._search(batch, options)
+        except RuntimeError as fault:
+            if not _is_lack_of_memory(fault):
+                raise
+            raise InputError(
+                f"not enough memory for one sentence of {counted(len(batch[0].ids), 'token')} "
+                f"with a beam of {options.beam:,}{_free_memory(self.device)}: use a smaller beam, "
+                "or shorter lines"
+            ) from fault
 
     def _is_narrowed(self, sentence: EncodedSentence) -> bool:
         """Return whether a sentence is searched with the shortlist.
