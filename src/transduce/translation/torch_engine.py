@@ -185,13 +185,7 @@ class TorchEngine(Engine):
         return [found for part in halves for found in self._search_or_split(part, options)]
 
     def _is_narrowed(self, sentence: EncodedSentence) -> bool:
-        """Return whether a sentence is searched with the shortlist.
-
-        Terms and unfinished words are spelt in any tokens, so they need the whole vocabulary.
-        """
-        return self.shortlist is not None and not (
-            sentence.rules or sentence.needs_all or sentence.prefix_text
-        )
+        return self.shortlist is not None and sentence.may_be_narrowed
 
     def _search_narrowed(
         self, batch: list[EncodedSentence], src: Tensor, limits: Tensor, options: Options
