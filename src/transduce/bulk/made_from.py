@@ -68,4 +68,5 @@ def described_model(identity: ModelIdentity) -> dict[str, Any]:
         "the engine": identity.engine,
         "device": identity.device,
         **({} if identity.to is None else {"to": identity.to}),
+        "shortlist": identity.shortlist,
     }

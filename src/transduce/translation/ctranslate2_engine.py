@@ -76,7 +76,7 @@ class CTranslate2Engine(Engine):
     tokenizer: Tokenizer
     translator: Any = field(repr=False)
     falls_back: bool = False  # what it cannot express is searched for with torch
-    shortlist: bool = False  # whether it searches among the candidates of a batch alone
+    has_shortlist: bool = False  # whether it searches among the candidates of a batch alone
 
     @classmethod
     def load(
@@ -135,7 +135,7 @@ class CTranslate2Engine(Engine):
             tokenizer,
             translator,
             falls_back=falls_back and files is not None,
-            shortlist=shortlist,
+            has_shortlist=shortlist,
         )
 
     def attention_model(self) -> Seq2Seq:
@@ -225,7 +225,7 @@ class CTranslate2Engine(Engine):
 
         The score of a prefix is that of the whole vocabulary.
         """
-        return self.shortlist and sentence.may_be_narrowed and not sentence.prefix
+        return self.has_shortlist and sentence.may_be_narrowed and not sentence.prefix
 
     def _search_without(
         self, bound: list[int], sentences: Sequence[EncodedSentence], options: Options

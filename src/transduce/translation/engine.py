@@ -79,6 +79,11 @@ class Engine(ABC):
     max_length: int | None  # of the model's sequences, EOS included; None: no limit
     task: Task
 
+    @property
+    @abstractmethod
+    def has_shortlist(self) -> bool:
+        """Whether it searches with a shortlist."""
+
     @abstractmethod
     def search(
         self, sentences: Sequence[EncodedSentence], options: Options

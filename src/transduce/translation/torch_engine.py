@@ -67,9 +67,14 @@ class TorchEngine(Engine):
     drafter: Drafter | None = None
     shortlist: Shortlist | None = None
 
+    @property
+    def has_shortlist(self) -> bool:
+        """Whether it searches with a shortlist."""
+        return self.shortlist is not None
+
     def check(self, options: Options, *, has_prefixes: bool) -> None:
         """Refuse what cannot be verified: drafts are for greedy search without constraints."""
-        if self.shortlist is not None:
+        if self.has_shortlist:
             options.check_for_shortlist()
         if self.drafter is not None:
             options.check_for_draft(has_prefixes=has_prefixes)
@@ -185,7 +190,7 @@ class TorchEngine(Engine):
         return [found for part in halves for found in self._search_or_split(part, options)]
 
     def _is_narrowed(self, sentence: EncodedSentence) -> bool:
-        return self.shortlist is not None and sentence.may_be_narrowed
+        return self.has_shortlist and sentence.may_be_narrowed
 
     def _search_narrowed(
         self, batch: list[EncodedSentence], src: Tensor, limits: Tensor, options: Options
