@@ -107,3 +107,10 @@ def test_an_export_without_a_list_is_refused(model: Path, tmp_path: Path) -> Non
     export_ctranslate2(model, tmp_path / "plain")
     with pytest.raises(InputError, match="was exported without a shortlist: make one"):
         transduce.load(tmp_path / "plain", "cpu", shortlist=True)
+
+
+def test_an_exported_folder_gets_no_list_of_its_own(exported: Path, tmp_path: Path) -> None:
+    src, tgt = write_pairs(tmp_path)
+    with pytest.raises(InputError, match="make the shortlist of the model folder, and export that"):
+        transduce.make_shortlist(exported, src=[src], tgt=[tgt])
+    transduce.load(exported, "cpu", shortlist=True)

@@ -23,6 +23,7 @@ from transduce.data.corpus import (
 from transduce.data.encoding.encoder import BothSides
 from transduce.data.encoding.side import Side
 from transduce.errors import InputError
+from transduce.export.ctranslate2 import is_exported
 from transduce.models.folder import load_settings, load_tokenizer
 from transduce.models.shortlist import Shortlist, shortlist_path
 from transduce.text.tokenizer import Tokenizer
@@ -64,6 +65,11 @@ def make_shortlist(
         if not 1 <= value <= LARGEST:
             raise InputError(f"{name}={value}: use 1 to {LARGEST:,}")
     folder = Path(model)
+    if is_exported(folder):
+        raise InputError(
+            f"{folder} was exported to CTranslate2: make the shortlist of the model folder, and "
+            "export that with --shortlist"
+        )
     config = load_settings(folder)
     check_can_narrow(config, folder)
     tokenizer = load_tokenizer(folder, config)
