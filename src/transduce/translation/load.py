@@ -66,7 +66,7 @@ def load(
         raise InputError("no model: give at least one folder")
     chosen = choose_device(device)
     if shortlist:
-        _check_can_narrow(folders, chosen)
+        _check_shortlist(folders, chosen)
     if draft is not None and engine in (None, "auto") and not any(map(is_exported, folders)):
         engine = "torch"
     if _chosen_engine(engine, folders, chosen) == "ctranslate2":
@@ -181,7 +181,7 @@ def _load_drafter(
     return ModelDrafter(prepare_for_inference(small.model, precision=precision))
 
 
-def _check_can_narrow(folders: list[Path], device: torch.device) -> None:
+def _check_shortlist(folders: list[Path], device: torch.device) -> None:
     """Raise an error if no shortlist can be used with these models on this device."""
     if len(folders) > 1:
         raise InputError("a shortlist is for one model, not for an ensemble: use one of them")
