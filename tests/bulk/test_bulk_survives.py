@@ -172,6 +172,8 @@ def test_what_is_not_given_again_stays_as_it_was(
         (("--jsonl",), "jsonl false, not true"),
         (("--shard-lines", "4"), "shard-lines 8, not 4"),
         (("--sample", "--seed", "3"), "sampling none, not {"),
+        (("--keep-placeholders",), "wording none, not "),
+        (("--memory", "memory.tsv"), "memory none, not {"),
     ],
 )
 def test_another_command_is_refused(
@@ -185,7 +187,10 @@ def test_another_command_is_refused(
         text.write_text(text.read_text(encoding="utf-8") + "More.\n", encoding="utf-8")
     elif change == "model":
         saved(copy, random_model(seed=6, max_positions=12))
-    changed: tuple[str, ...] = () if isinstance(change, str) else change
+    memory = text.with_name("memory.tsv")
+    memory.write_text("A dog.\tEin Hund.\n", encoding="utf-8")
+    words = () if isinstance(change, str) else change
+    changed = [memory if word == memory.name else word for word in words]
     given = dict(zip(SHARDS[::2], SHARDS[1::2], strict=True))
     if changed[:1] and changed[0] in given:
         given.pop(changed[0])

@@ -87,7 +87,30 @@ def test_the_command_exports_it(model: Path, command: Command, tmp_path: Path) -
     assert "--shortlist is for --to ctranslate2" in refused.mistake()
 
 
+@pytest.mark.parametrize("folder", ["model", "exported"])
+@pytest.mark.parametrize("whole", [False, True])
+def test_what_was_begun_with_a_list_does_not_go_on_without_nor_the_other_way(
+    folder: str, whole: bool, model: Path, exported: Path, command: Command, tmp_path: Path
+) -> None:
+    text = tmp_path / "text"
+    text.write_text("".join(f"{line}\n" for line in TEXTS), encoding="utf-8")
+    path = model if folder == "model" else exported
+    shards = ("--shard-lines", "4", "--window", "4", "--out", tmp_path / "parts")
+    ways = ((), ("--shortlist",))
+    first, then = ways if whole else ways[::-1]
+    assert command("translate", path, text, "--device", "cpu", *shards, *first).code == 0
+    told = command("translate", path, text, "--device", "cpu", *shards, *then).mistake()
+    assert ("shortlist false, not true" if whole else "shortlist true, not false") in told
+
+
 def test_an_export_without_a_list_is_refused(model: Path, tmp_path: Path) -> None:
     export_ctranslate2(model, tmp_path / "plain")
     with pytest.raises(InputError, match="was exported without a shortlist: make one"):
         transduce.load(tmp_path / "plain", "cpu", shortlist=True)
+
+
+def test_an_exported_folder_gets_no_list_of_its_own(exported: Path, tmp_path: Path) -> None:
+    src, tgt = write_pairs(tmp_path)
+    with pytest.raises(InputError, match="make the shortlist of the model folder, and export that"):
+        transduce.make_shortlist(exported, src=[src], tgt=[tgt])
+    transduce.load(exported, "cpu", shortlist=True)

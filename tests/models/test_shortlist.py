@@ -65,6 +65,12 @@ def filled(place: int, value: int) -> Callable[[Tensor], Tensor]:
     return change
 
 
+def wrapping(starts: Tensor) -> Tensor:
+    """Go down by so much that the difference of two, modulo 2^64, is above 0."""
+    starts[1:4] = torch.tensor([2**63 - 1, -(2**63), -1])
+    return starts
+
+
 @pytest.mark.parametrize(
     ("forge", "message"),
     [
@@ -78,6 +84,7 @@ def filled(place: int, value: int) -> Callable[[Tensor], Tensor]:
         (changed("starts", filled(-1, 10**12)), "not those of the source tokens"),
         (changed("starts", filled(7, -5)), "its lists overlap"),
         (changed("starts", filled(7, 2**62)), "its lists overlap"),
+        (changed("starts", wrapping), "its lists overlap"),
         (changed("ids", filled(0, VOCAB_SIZE)), "it has tokens that the vocabulary lacks"),
         (changed("frequent", filled(0, -1)), "it has tokens that the vocabulary lacks"),
         (changed("tokenizer", filled(0, 0)), "it was made for another tokenizer"),

@@ -222,6 +222,10 @@ def test_a_shortlist_is_made_of_the_pairs_and_measured(
         (["--n-best", "2"], "the best of 2 translations is chosen by agreement: give references"),
         (["--keep", "0"], "--keep 0: use more than 0, up to 1"),
         (["--preset", "student_tny"], "no preset named 'student_tny'"),
+        (
+            ["--preset", "rnn_tiny", "--shortlist"],
+            "the student: a model of the kind rnn scores its",
+        ),
     ],
 )
 def test_mistakes_are_one_line_before_any_work(

@@ -1,5 +1,6 @@
 """`transduce serve` reports mistakes before it serves, in one line."""
 
+import shutil
 import socket
 import sys
 from collections.abc import Iterator
@@ -7,8 +8,14 @@ from importlib import util
 from pathlib import Path
 
 import pytest
+from fastapi import FastAPI
+from fastapi.testclient import TestClient
 
+from tests.command import Command
+from tests.translation.test_shortlist import write_pairs
+from transduce import load, make_shortlist
 from transduce.cli.app import main
+from transduce.serving import server
 
 
 @pytest.fixture
@@ -52,6 +59,28 @@ def test_a_mistake_is_one_line_and_exit_code_2(
         ([f"en-de={folder}", "--max-sentences", "2000"], "never fit into a queue of 1,000"),
     ):
         assert message in failed(arguments, capfd, monkeypatch)
+
+
+def test_it_searches_with_a_shortlist(
+    folder: Path, tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    answers: list[str] = []
+
+    def ask(app: FastAPI, *_: object, **_options: object) -> None:
+        with TestClient(app, base_url="http://127.0.0.1") as client:
+            asked = {"q": "A dog eats bread.", "source": "en", "target": "de"}
+            answers.append(client.post("/translate", json=asked).json()["translatedText"])
+
+    monkeypatch.setattr(server, "serve", ask)
+    src, tgt = write_pairs(tmp_path)
+    model = shutil.copytree(folder, tmp_path / "model")
+    make_shortlist(model, src=[src], tgt=[tgt], frequent=5, per_token=3)
+    for option in ((), ("--shortlist",)):
+        done = command("serve", f"en-de={model}", "--port", "0", "--device", "cpu", *option)
+        assert done.code == 0, done.err
+        [expected] = load(model, "cpu", shortlist=bool(option)).translate(["A dog eats bread."])
+        assert answers[-1] == expected.text
+    assert answers[0] != answers[1]
 
 
 def test_without_its_packages_the_command_says_how_to_get_them(

@@ -17,7 +17,9 @@ from transduce.models.build import build_model
 from transduce.models.folder import LoadedModel, load_model
 from transduce.models.shortlist import load_shortlist
 from transduce.tasks.translation import TranslationTask
+from transduce.translation import load as load_module
 from transduce.translation.engine import EncodedSentence
+from transduce.translation.load import EngineName
 from transduce.translation.options import Options
 from transduce.translation.torch_engine import TorchEngine
 
@@ -132,14 +134,28 @@ def test_models_without_a_list_or_of_other_kinds_are_refused(tmp_path: Path) -> 
         {"model": {"kind": "rnn", "vocab_size": VOCAB_SIZE, "d_model": 8, "d_hidden": 8}}
     )
     other = LoadedModel(build_model(config.model, seed=1).eval(), config, learnt_tokenizer())
+    rnn = saved(tmp_path / "rnn", other)
     with pytest.raises(InputError, match="a model of the kind rnn scores its whole vocabulary"):
-        transduce.load(saved(tmp_path / "rnn", other), "cpu", shortlist=True)
+        transduce.load(rnn, "cpu", shortlist=True)
+    src, tgt = write_pairs(tmp_path)
+    with pytest.raises(InputError, match="a model of the kind rnn scores its whole vocabulary"):
+        transduce.make_shortlist(rnn, src=[src], tgt=[tgt])
+
+
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
+def test_on_gpus_it_is_refused(
+    model: Path, engine: EngineName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(load_module, "choose_device", torch.device)
+    with pytest.raises(InputError, match="a shortlist is for the CPU: on cuda the whole"):
+        transduce.load(model, "cuda", engine=engine, shortlist=True)
 
 
 @pytest.mark.parametrize(
     ("given", "message"),
     [
         ({}, "from which pairs"),
+        ({"tgt": ["a"]}, "--tgt has the translations of which texts"),
         ({"src": ["a"], "tgt": ["a", "b"]}, "--src names 1 files but --tgt 2"),
         ({"src": ["a"], "frequent": 0}, "frequent=0: use 1 to 10,000"),
         ({"src": ["a"], "per_token": 10**6}, "per_token=1000000: use 1 to 10,000"),

@@ -55,8 +55,8 @@ class OutputSettings:
             "n-best": self.options.n_best if self.form == "n-best" else None,
             "precision": self.precision,
             **settings,
-            **({} if words == type(words)() else {"wording": words.digest}),
-            **({} if memory is None else {"memory": memory.described()}),
+            "wording": None if words == NO_WORDING else words.digest,
+            "memory": None if memory is None else memory.described(),
         }
 
 
@@ -68,4 +68,5 @@ def described_model(identity: ModelIdentity) -> dict[str, Any]:
         "the engine": identity.engine,
         "device": identity.device,
         **({} if identity.to is None else {"to": identity.to}),
+        "shortlist": identity.shortlist,
     }

@@ -48,12 +48,14 @@ class ModelIdentity:
     engine: str
     device: str  # its type, such as cpu
     to: str | None = None  # the language that it translates into, of several
+    shortlist: bool = False  # whether only likely tokens are searched
 
     @classmethod
     def of(cls, translator: Translator) -> "ModelIdentity":
         """Read the files of a translator's models again, and digest them."""
         digests = tuple(map(_digest_of_model, translator.read_from))
-        return cls(digests, translator.engine_name, translator.device.type, translator.to)
+        device = translator.device.type
+        return cls(digests, translator.engine_name, device, translator.to, translator.has_shortlist)
 
 
 @dataclass(frozen=True)

@@ -126,7 +126,7 @@ def _fault(tensors: dict[str, Tensor], tokenizer: Tokenizer) -> str | None:
     starts, ids = tensors["starts"], tensors["ids"]
     if len(starts) != len(tokenizer.source) + 1 or starts[0] != 0 or starts[-1] != len(ids):
         return "its lists are not those of the source tokens"
-    if bool((starts.diff() < 0).any()):
+    if bool((starts[1:] < starts[:-1]).any()):
         return "its lists overlap"
     every = torch.cat([ids, tensors["frequent"]])
     if len(every) and not 0 <= int(every.min()) <= int(every.max()) < len(tokenizer.target):

@@ -62,6 +62,7 @@ from transduce.text.tokenizer import Tokenizer
 from transduce.translation.inference import Precision
 from transduce.translation.load import EngineName, default_options
 from transduce.translation.options import Options
+from transduce.translation.shortlist.check import check_can_narrow
 from transduce.translation.shortlist.make import make_shortlist
 
 PRESET = "student_tiny"
@@ -211,7 +212,9 @@ def _check(job: _Job) -> None:
             "make pairs with 'transduce back-translate --forward --to CODE', and train on them"
         )
     check_share(job.keep)
-    preset_named(job.preset)
+    preset = preset_named(job.preset)
+    if job.shortlist:
+        check_can_narrow(preset.with_changes(job.settings), "the student")
     if job.by == "agreement" and not job.tgt:
         raise InputError("--by agreement compares with references: give them with --tgt")
     if job.by == "score" and job.text.options.n_best > 1:

@@ -76,7 +76,7 @@ class CTranslate2Engine(Engine):
     tokenizer: Tokenizer
     translator: Any = field(repr=False)
     falls_back: bool = False  # what it cannot express is searched for with torch
-    shortlist: bool = False  # whether it searches among the candidates of a batch alone
+    has_shortlist: bool = False  # whether it searches among the candidates of a batch alone
 
     @classmethod
     def load(
@@ -135,7 +135,7 @@ class CTranslate2Engine(Engine):
             tokenizer,
             translator,
             falls_back=falls_back and files is not None,
-            shortlist=shortlist,
+            has_shortlist=shortlist,
         )
 
     def attention_model(self) -> Seq2Seq:
@@ -209,16 +209,23 @@ class CTranslate2Engine(Engine):
             )
         variants = [variant for one in spelt for variant in one]
         results: list[list[Hypothesis]] = [[] for _ in variants]
-        # Batches with prefixes are searched in another way, so these sentences are kept apart.
-        with_prefix = [place for place, variant in enumerate(variants) if variant.prefix]
-        others = [place for place, variant in enumerate(variants) if not variant.prefix]
-        for places in (others, with_prefix):
+        # Batches with prefixes, and those with the shortlist, are searched in another way.
+        kinds = [(bool(variant.prefix), self._is_narrowed(variant)) for variant in variants]
+        for kind in sorted(set(kinds)):
+            places = [place for place, its in enumerate(kinds) if its == kind]
             self._search_some(places, variants, options, results)
         found = iter(results)
         return [
             _ranked(hypothesis for _ in one for hypothesis in next(found))[: options.n_best]
             for one in spelt
         ]
+
+    def _is_narrowed(self, sentence: EncodedSentence) -> bool:
+        """Return whether a sentence is searched with the shortlist.
+
+        The score of a prefix is that of the whole vocabulary.
+        """
+        return self.has_shortlist and sentence.may_be_narrowed and not sentence.prefix
 
     def _search_without(
         self, bound: list[int], sentences: Sequence[EncodedSentence], options: Options
@@ -319,8 +326,7 @@ class CTranslate2Engine(Engine):
             max_input_length=0,
             return_scores=True,
             return_end_token=True,
-            # The score of a prefix is that of the whole vocabulary.
-            use_vmap=self.shortlist and not any(prefixes),
+            use_vmap=self._is_narrowed(batch[0]),  # as all of the batch are
         )
         scores = self._prefix_scores(sources, prefixes) if any(prefixes) else [0.0] * len(batch)
         return [

@@ -49,6 +49,14 @@ class EncodedSentence:
     tag: list[int] = field(default_factory=list)  # of its prefix, what says the language
     needs_all: bool = False  # whether no shortlist narrows its search
 
+    @property
+    def may_be_narrowed(self) -> bool:
+        """Whether it may be searched with a shortlist.
+
+        Terms, placeholders and unfinished words are spelt in any tokens, so they need all.
+        """
+        return not (self.rules or self.needs_all or self.prefix_text)
+
     def without_rules(self) -> "EncodedSentence":
         """Return it for a search that knows no rules, with the vocabulary of one that does."""
         return replace(self, rules=(), needs_all=True) if self.rules else self
@@ -70,6 +78,11 @@ class Engine(ABC):
     device: torch.device
     max_length: int | None  # of the model's sequences, EOS included; None: no limit
     task: Task
+
+    @property
+    @abstractmethod
+    def has_shortlist(self) -> bool:
+        """Whether it searches with a shortlist."""
 
     @abstractmethod
     def search(

@@ -7,13 +7,12 @@ from typing import Literal, get_args
 
 import torch
 
-from transduce.config.schema import DataConfig
 from transduce.errors import InputError
 from transduce.export.ctranslate2 import is_exported, is_installed, refusal
 from transduce.hardware.devices import choose_device
 from transduce.models.folder import TOKENIZER, LoadedModel, load_model, load_settings
 from transduce.models.model_files import settings_folder
-from transduce.models.shortlist import Shortlist, load_shortlist, shortlist_path
+from transduce.models.shortlist import load_shortlist, shortlist_path
 from transduce.search.ensemble import Ensemble
 from transduce.search.speculative.drafter import Drafter, ModelDrafter, NgramDrafter
 from transduce.tasks.base import Task
@@ -22,6 +21,7 @@ from transduce.translation.ctranslate2_engine import CTranslate2Engine
 from transduce.translation.inference import Precision, prepare_for_inference
 from transduce.translation.languages import source_languages
 from transduce.translation.options import Options
+from transduce.translation.shortlist.check import check_can_narrow
 from transduce.translation.translator import Translator
 
 Folder = str | PathLike[str]
@@ -65,6 +65,8 @@ def load(
     if not folders:
         raise InputError("no model: give at least one folder")
     chosen = choose_device(device)
+    if shortlist:
+        _check_shortlist(folders, chosen)
     if draft is not None and engine in (None, "auto") and not any(map(is_exported, folders)):
         engine = "torch"
     if _chosen_engine(engine, folders, chosen) == "ctranslate2":
@@ -93,7 +95,7 @@ def _load_torch(
     loaded = [load_model(folder, device=device) for folder in folders]
     _check_ensemble(folders, loaded)
     models = [prepare_for_inference(one.model, precision=precision) for one in loaded]
-    narrowing = _load_shortlist(folders, loaded, device) if shortlist else None
+    narrowing = load_shortlist(folders[0], loaded[0].tokenizer) if shortlist else None
     drafter = None
     if draft is not None:
         drafter = _load_drafter(draft, folders, loaded, device=device, precision=precision)
@@ -179,33 +181,16 @@ def _load_drafter(
     return ModelDrafter(prepare_for_inference(small.model, precision=precision))
 
 
-def _load_shortlist(
-    folders: list[Path], loaded: Sequence[LoadedModel], device: torch.device
-) -> Shortlist:
-    """Read the shortlist of a model; raise an error if the two cannot be used together."""
-    if len(loaded) > 1:
+def _check_shortlist(folders: list[Path], device: torch.device) -> None:
+    """Raise an error if no shortlist can be used with these models on this device."""
+    if len(folders) > 1:
         raise InputError("a shortlist is for one model, not for an ensemble: use one of them")
-    [one], [folder] = loaded, folders
     if device.type != "cpu":
         raise InputError(
             f"a shortlist is for the CPU: on {device.type} the whole vocabulary is as fast; leave "
             "it out, or use the device cpu"
         )
-    if not one.model.abilities.step_states:
-        raise InputError(
-            f"{folder}: a model of the kind {one.config.model.kind} scores its whole vocabulary: "
-            "use no shortlist"
-        )
-    _check_unconstrained(one.config.data, folder)
-    return load_shortlist(folder, one.tokenizer)
-
-
-def _check_unconstrained(data: DataConfig, folder: Path) -> None:
-    if type(task_of(data)).constraint is not Task.constraint:
-        raise InputError(
-            f"{folder}: the task {data.task} constrains what is written, which needs the "
-            "whole vocabulary: use no shortlist"
-        )
+    check_can_narrow(load_settings(folders[0]), folders[0])
 
 
 def _check_verifies(one: LoadedModel, folder: Path) -> None:
@@ -284,6 +269,6 @@ def _load_ctranslate2(
 def _files_of_engine(engine: CTranslate2Engine) -> Sequence[Path]:
     """Return the files that CTranslate2 has loaded, or that were converted for it."""
     if engine.files is not None:
-        more = [shortlist_path(engine.folder)] if engine.shortlist else []
+        more = [shortlist_path(engine.folder)] if engine.has_shortlist else []
         return [*engine.files.paths, *more]
     return [path for path in sorted(engine.folder.iterdir()) if path.is_file()]

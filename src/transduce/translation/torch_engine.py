@@ -67,9 +67,14 @@ class TorchEngine(Engine):
     drafter: Drafter | None = None
     shortlist: Shortlist | None = None
 
+    @property
+    def has_shortlist(self) -> bool:
+        """Whether it searches with a shortlist."""
+        return self.shortlist is not None
+
     def check(self, options: Options, *, has_prefixes: bool) -> None:
         """Refuse what cannot be verified: drafts are for greedy search without constraints."""
-        if self.shortlist is not None:
+        if self.has_shortlist:
             options.check_for_shortlist()
         if self.drafter is not None:
             options.check_for_draft(has_prefixes=has_prefixes)
@@ -199,13 +204,7 @@ class TorchEngine(Engine):
             ) from fault
 
     def _is_narrowed(self, sentence: EncodedSentence) -> bool:
-        """Return whether a sentence is searched with the shortlist.
-
-        Terms and unfinished words are spelt in any tokens, so they need the whole vocabulary.
-        """
-        return self.shortlist is not None and not (
-            sentence.rules or sentence.needs_all or sentence.prefix_text
-        )
+        return self.has_shortlist and sentence.may_be_narrowed
 
     def _search_narrowed(
         self, batch: list[EncodedSentence], src: Tensor, limits: Tensor, options: Options

@@ -135,6 +135,11 @@ class Translator:
         return self._engine.name
 
     @property
+    def has_shortlist(self) -> bool:
+        """Whether it searches with a shortlist."""
+        return self._engine.has_shortlist
+
+    @property
     def default_options(self) -> Options:
         """How it translates if no options are given: as its model or its task wants it."""
         return Options(beam=self._beam, alpha=self._task.alpha)

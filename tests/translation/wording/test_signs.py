@@ -1,6 +1,7 @@
 """Models that read placeholders as signs: each comes out exactly once, whatever the model."""
 
 import re
+import shutil
 from html import unescape
 from pathlib import Path
 
@@ -9,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.translation.likely import LikelyModel, learnt_tokenizer, random_model, saved
-from transduce import InputError, Options, wording
+from tests.translation.test_shortlist import write_pairs
+from transduce import InputError, Options, make_shortlist, wording
 from transduce.export.ctranslate2 import export_ctranslate2, is_installed
 from transduce.export.huggingface import export_huggingface
 from transduce.search.sample import Sampling
@@ -162,6 +164,23 @@ def test_both_engines_give_the_same(folder: Path, translator: Translator) -> Non
     for options in (Options(1, second_try=False), Options(4, n_best=2, second_try=False)):
         ours, theirs = (one.translate(TEXTS, options) for one in (translator, other))
         assert [one.text for one in ours] == [one.text for one in theirs]
+
+
+@needs_ctranslate2
+def test_a_shortlist_keeps_no_sign_from_being_written(folder: Path, tmp_path: Path) -> None:
+    """Lists are made of texts, which have no signs: such sentences are searched without them."""
+    src, tgt = write_pairs(tmp_path)
+    narrow = shutil.copytree(folder, tmp_path / "model")
+    make_shortlist(narrow, src=[src], tgt=[tgt], frequent=5, per_token=3)
+    export_ctranslate2(narrow, tmp_path / "out", shortlist=True)
+    options = Options(second_try=False)
+    for path, engine in ((narrow, "torch"), (narrow, "auto"), (tmp_path / "out", "ctranslate2")):
+        free, narrowed = (
+            load(path, "cpu", engine=engine, shortlist=is_narrow).translate(TEXTS, options)  # type: ignore[arg-type]
+            for is_narrow in (False, True)
+        )
+        assert [one.text for one in narrowed[:2]] == [one.text for one in free[:2]]
+        assert narrowed[2].text != free[2].text
 
 
 @needs_ctranslate2

@@ -1,16 +1,18 @@
 """Glossaries as hints: the model reads them, and nothing else takes them for text."""
 
 import re
+import shutil
 from html import unescape
 from pathlib import Path
 
 import pytest
 
 from tests.translation.likely import LikelyModel, learnt_tokenizer, random_model, saved, sentences
-from transduce import InputError, Options, wording
+from tests.translation.test_shortlist import write_pairs
+from transduce import InputError, Options, make_shortlist, wording
 from transduce.export.ctranslate2 import is_installed
 from transduce.translation.alignment.word_links import align
-from transduce.translation.load import load
+from transduce.translation.load import EngineName, load
 from transduce.translation.translator import Translator
 
 GLOSSARY = {"dog": ["Hund", "Köter"], "bread": "Brot", "Berlin": "=", "the cat": "die Mieze"}
@@ -77,6 +79,23 @@ def test_forbidden_words_and_placeholders_bind_all_the_same(translator: Translat
     hostile = wording({"dog": "Hund"}, forbid=["Hund"], soft=True)
     with pytest.raises(InputError, match="contains a forbidden word"):
         translator.translate(["The dog."], Options(wording=hostile))
+
+
+@pytest.mark.parametrize("engine", ["torch", "ctranslate2"])
+def test_a_shortlist_keeps_no_hint_from_being_followed(
+    folder: Path, translator: Translator, tmp_path: Path, engine: EngineName
+) -> None:
+    if engine == "ctranslate2" and not is_installed():
+        pytest.skip("needs ctranslate2")
+    src, tgt = write_pairs(tmp_path)
+    narrow = shutil.copytree(folder, tmp_path / "model")
+    make_shortlist(narrow, src=[src], tgt=[tgt], frequent=5, per_token=3)
+    other = load(narrow, "cpu", engine=engine, shortlist=True)
+    texts, options = ["The dog eats.", "A cow sleeps."], Options(beam=1, second_try=False)
+    expected = translator.translate(texts, options, glossary=GLOSSARY, soft=True)
+    found = other.translate(texts, options, glossary=GLOSSARY, soft=True)
+    assert found[0].text == expected[0].text
+    assert found[1].text != expected[1].text, "it has no hint"
 
 
 @pytest.mark.skipif(not is_installed(), reason="needs ctranslate2")

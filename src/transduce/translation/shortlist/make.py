@@ -23,10 +23,11 @@ from transduce.data.corpus import (
 from transduce.data.encoding.encoder import BothSides
 from transduce.data.encoding.side import Side
 from transduce.errors import InputError
+from transduce.export.ctranslate2 import is_exported
 from transduce.models.folder import load_settings, load_tokenizer
 from transduce.models.shortlist import Shortlist, shortlist_path
-from transduce.tasks.registry import task_of
 from transduce.text.tokenizer import Tokenizer
+from transduce.translation.shortlist.check import check_can_narrow
 
 FREQUENT, PER_TOKEN = 100, 100
 """How many of the most frequent target tokens are always candidates, and how many of each token."""
@@ -64,8 +65,13 @@ def make_shortlist(
         if not 1 <= value <= LARGEST:
             raise InputError(f"{name}={value}: use 1 to {LARGEST:,}")
     folder = Path(model)
+    if is_exported(folder):
+        raise InputError(
+            f"{folder} was exported to CTranslate2: make the shortlist of the model folder, and "
+            "export that with --shortlist"
+        )
     config = load_settings(folder)
-    _check_task(config)
+    check_can_narrow(config, folder)
     tokenizer = load_tokenizer(folder, config)
     sides = _encoded(_sources(config, src, tgt, fields), tokenizer)
     made = _shortlist(*sides, tokenizer, frequent=frequent, per_token=per_token)
@@ -75,16 +81,12 @@ def make_shortlist(
     return MadeShortlist(path, sides[0].lengths.size, used, made.ids.size)
 
 
-def _check_task(config: Config) -> None:
-    task = task_of(config.data)
-    if task.target_form is not None:
-        raise InputError(f"the task {task.name} writes no plain text, so it has no shortlist")
-
-
 def _sources(
     config: Config, src: Sequence[str | Path], tgt: Sequence[str | Path], fields: str
 ) -> list[Source]:
     """Return the given pairs, or those of the settings."""
+    if tgt and not src:
+        raise InputError("--tgt has the translations of which texts? Give them with --src")
     if not src:
         src, tgt, fields = config.data.src, config.data.tgt, config.data.fields
     if not src:

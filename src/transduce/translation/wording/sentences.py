@@ -35,7 +35,8 @@ def with_wording(
     while hints:
         ids = encoded_with_hints(text, hints, tokenizer.source)
         if max_tokens is None or len(ids) <= max_tokens:
-            sentence = replace(sentence, ids=ids)
+            # What a hint proposes need not be a translation that a shortlist knows.
+            sentence = replace(sentence, ids=ids, needs_all=True)
             break
         hints = hints[:-1]
     if len(hints) < len(found):
