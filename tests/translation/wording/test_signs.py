@@ -65,6 +65,14 @@ def test_signs_are_entries_that_nothing_is_joined_with() -> None:
     assert not {*plain} & {*known.values()}
 
 
+def test_many_signs_take_no_more_time_each_than_few() -> None:
+    """Copying the row for each of them would take minutes."""
+    many = SignedText.of("🐶" * 200_000).text
+    [ids] = TOKENIZER.encode_batch([many])
+    assert ids == [TOKENIZER.source.placeholders[SIGNS[0]]] * 200_000
+    assert TOKENIZER.decode_batch([ids]) == [many]
+
+
 @settings(max_examples=8)
 @given(st.lists(st.sampled_from(KEPT), max_size=9), st.sampled_from([1, 4, None]))
 def test_each_occurs_as_often_as_in_the_source(
