@@ -175,6 +175,16 @@ def test_files_of_a_stranger_are_regular_and_not_too_large(
     assert "cannot read" not in table_of(collect([plan.folder], tmp_path / "out")), "it goes on"
 
 
+@pytest.mark.usefixtures("without_pictures")
+def test_a_damaged_run_hides_no_other(tmp_path: Path) -> None:
+    plan = made(tmp_path / "part", "base", "base_h1")
+    for damaged in (b"model: [", None):
+        path = plan.runs[0].folder / "config.yaml"
+        path.unlink() if damaged is None else path.write_bytes(damaged)
+        out = collect([plan.folder], tmp_path / f"out {damaged is None}")
+        assert [run.state for run in write_report(out).results.runs][:3] == ["finished"] * 3
+
+
 def test_a_run_with_weights_is_not_replaced_by_records(tmp_path: Path) -> None:
     done, out = made(tmp_path / "done", "base"), made(tmp_path / "out")
     make_run(out.runs[0], finished=False)

@@ -15,7 +15,7 @@ from typing import Any
 from transduce.analysis.runs import read_runs
 from transduce.config.load import load_config
 from transduce.data.corpus import read_lines
-from transduce.errors import InputError
+from transduce.errors import InputError, TransduceError
 from transduce.files.atomic import atomic_file
 from transduce.files.checksums import CHECKSUMS
 from transduce.files.errors import reporting_read_errors, reporting_write_errors
@@ -150,10 +150,17 @@ def _files(run: SweepRun, to: SweepRun, tests: Sequence[SweepTest]) -> Iterator[
     for test in tests:
         yield run.hypotheses_file(test), to.hypotheses_file(test)
     names = [CONFIG, CHECKSUMS, CARD, PROVENANCE, JOURNAL]
-    if (run.folder / CONFIG).exists() and cuts_words(load_config(run.folder)):
+    if _needs_tokenizer(run):
         names.insert(0, TOKENIZER)
     for name in names:
         yield run.folder / name, to.folder / name
+
+
+def _needs_tokenizer(run: SweepRun) -> bool:
+    try:
+        return cuts_words(load_config(run.folder))
+    except TransduceError:  # the report says what is wrong with its settings
+        return False
 
 
 def _with_references(test: SweepTest, plans: Sequence[SweepPlan], out: Path) -> SweepTest:
