@@ -106,6 +106,24 @@ def test_killed_at_many_moments(
     assert whole(text.with_name("parts")) == expected
 
 
+def test_a_part_that_is_recorded_is_on_the_disk(
+    model: Path, text: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Tests leave out to wait for the disk; here is that commands ask for it, in this order."""
+    synced: list[int] = []
+    monkeypatch.setattr("os.fsync", lambda descriptor: synced.append(os.fstat(descriptor).st_ino))
+    folder = text.with_name("parts")
+    words = ["translate", str(model), str(text), *SHARDS, "--out", str(folder)]
+    assert CliRunner().invoke(app, words).exit_code == 0
+    found = {path.stat().st_ino: path.name for path in (folder, *folder.iterdir())}
+    order = [found[number] for number in synced if number in found]
+    parts = sorted(path.name for path in folder.glob("part-*"))
+    wanted = [name for part in parts for name in (part, "parts", MANIFEST)]
+    start = order.index(parts[0])
+    assert order[start:] == [*wanted, MANIFEST]
+    assert MANIFEST in order[:start]
+
+
 def finished(model: Path, text: Path) -> Path:
     folder = text.with_name("parts")
     folder.mkdir()

@@ -5,6 +5,7 @@ import os
 import re
 import secrets
 import signal
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -58,6 +59,26 @@ def test_a_file_is_replaced_when_it_is_complete(tmp_path: Path) -> None:
         assert path.read_text() == "old"
     assert path.read_text() == "new"
     assert names(tmp_path) == ["file"]
+
+
+def test_a_file_is_on_the_disk_before_it_has_its_name_and_then_its_name_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[tuple[int, int | None, list[str]]] = []
+
+    def sync(descriptor: int) -> None:
+        state = os.fstat(descriptor)
+        size = None if stat.S_ISDIR(state.st_mode) else state.st_size
+        synced.append((state.st_ino, size, sorted({"file", "folder"} & {*names(tmp_path)})))
+
+    monkeypatch.setattr("os.fsync", sync)
+    here = tmp_path.stat().st_ino
+    write(tmp_path / "file", "new")
+    assert synced == [((tmp_path / "file").stat().st_ino, 3, []), (here, None, ["file"])]
+    synced.clear()
+    write_folder(tmp_path / "folder", "new")
+    made = (tmp_path / "folder").stat().st_ino
+    assert synced == [(made, None, ["file"]), (here, None, ["file", "folder"])]
 
 
 def test_whoever_reads_the_old_file_reads_it_to_its_end(tmp_path: Path) -> None:

@@ -1,6 +1,7 @@
 """A sweep that was computed in parts: small files of all parts make the table of the whole."""
 
 import json
+import os
 import shutil
 from pathlib import Path
 from typing import Any
@@ -118,6 +119,70 @@ def test_what_is_no_part_of_the_same_sweep_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"is not the folder of a sweep: it has no sweep.json"):
         collect([tmp_path], tmp_path / "new")
     assert not (tmp_path / "new").exists()
+
+
+def test_every_part_is_compared_with_every_other(tmp_path: Path) -> None:
+    first, one, other, alike = (
+        sweep(tmp_path / name, variations=rows)
+        for name, rows in (
+            ("first", []),
+            ("one", [{"name": "h", "set": {"model.h": 1}}]),
+            ("other", [{"name": "h", "set": {"model.h": 2}}]),
+            ("alike", [{"name": "H", "set": {"model.h": 2}}]),
+        )
+    )
+    for plan in (first, one, other, alike):
+        write_plan(plan)
+    with pytest.raises(InputError, match=r"row 'h' has other settings in .* than in .*: model.h"):
+        collect([first.folder, one.folder, other.folder], tmp_path / "out")
+    with pytest.raises(InputError, match=r"rows 'h' in .* and 'H' in .* would share a folder"):
+        collect([first.folder, one.folder, alike.folder], tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    "place", ["../../runs/a/b", "runs/../b", "runs/a/..", "/runs/a/b", "runs/a", "a", "runs//b"]
+)
+def test_runs_of_a_stranger_are_in_the_folder(place: str, tmp_path: Path) -> None:
+    plan = made(tmp_path / "part", "base")
+    path = plan.folder / "sweep.json"
+    record = json.loads(path.read_text())
+    record["runs"][0]["folder"] = place
+    path.write_text(json.dumps(record))
+    with pytest.raises(InputError, match=r"sweep.json is damaged"):
+        collect([plan.folder], tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+def test_files_of_a_stranger_are_regular_and_not_too_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plan = made(tmp_path / "part", "base")
+    secret, card = tmp_path / "secret", plan.runs[0].folder / "README.md"
+    secret.write_text("mine\n")
+    card.symlink_to(secret)
+    with pytest.raises(InputError, match=r"cannot read .*README.md: it is a link"):
+        collect([plan.folder], tmp_path / "linked")
+    card.unlink()
+    os.mkfifo(card)
+    with pytest.raises(InputError, match=r"cannot read .*README.md: it is not a regular file"):
+        collect([plan.folder], tmp_path / "fifo")
+    card.unlink()
+    monkeypatch.setattr("transduce.sweeps.collect.MAX_BYTES", 100_000)
+    card.write_bytes(bytes(100_001))
+    with pytest.raises(InputError, match=r"cannot read .*README.md: it has 100,001 bytes"):
+        collect([plan.folder], tmp_path / "out")
+    card.unlink()
+    assert "cannot read" not in table_of(collect([plan.folder], tmp_path / "out")), "it goes on"
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_a_damaged_run_hides_no_other(tmp_path: Path) -> None:
+    plan = made(tmp_path / "part", "base", "base_h1")
+    for damaged in (b"model: [", None):
+        path = plan.runs[0].folder / "config.yaml"
+        path.unlink() if damaged is None else path.write_bytes(damaged)
+        out = collect([plan.folder], tmp_path / f"out {damaged is None}")
+        assert [run.state for run in write_report(out).results.runs][:3] == ["finished"] * 3
 
 
 def test_a_run_with_weights_is_not_replaced_by_records(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from transduce.models.build import build_model
 from transduce.models.folder import LoadedModel, save_model
 from transduce.models.transformer.settings import TransformerConfig
 from transduce.text.special_ids import EOS_ID, PAD_ID
-from transduce.text.tokenizer import Tokenizer
+from transduce.text.tokenizer import Kind, Tokenizer
 
 VOCAB_SIZE = 500
 Likely = list[tuple[list[int], float]]
@@ -85,22 +85,29 @@ def learnt_tokenizer(
     seed: int = 1,
     *,
     vocab_size: int = VOCAB_SIZE,
+    kind: Kind = "bpe",
     term_markers: bool = False,
     placeholders: bool = False,
 ) -> Tokenizer:
     texts = (text for pair in generate(500, seed=seed) for text in pair)
     return Tokenizer.learn(
-        texts, vocab_size=vocab_size, term_markers=term_markers, placeholders=placeholders
+        texts,
+        vocab_size=vocab_size,
+        kind=kind,
+        term_markers=term_markers,
+        placeholders=placeholders,
     )
 
 
-def random_model(*, seed: int, max_positions: int = 24, **entries: bool) -> LoadedModel:
+def random_model(
+    *, seed: int, max_positions: int = 24, term_markers: bool = False, placeholders: bool = False
+) -> LoadedModel:
     """Make a model that answers with long nonsense, which seldom ends."""
     shape = TransformerConfig(
         vocab_size=VOCAB_SIZE, n_layers=1, d_model=16, d_ff=16, h=2, max_positions=max_positions
     )
     config = Config(model=shape)
-    tokenizer = learnt_tokenizer(**entries)
+    tokenizer = learnt_tokenizer(term_markers=term_markers, placeholders=placeholders)
     return LoadedModel(build_model(config.model, seed=seed).eval(), config, tokenizer)
 
 

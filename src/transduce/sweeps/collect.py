@@ -15,20 +15,21 @@ from typing import Any
 from transduce.analysis.runs import read_runs
 from transduce.config.load import load_config
 from transduce.data.corpus import read_lines
-from transduce.errors import InputError
+from transduce.errors import InputError, TransduceError
 from transduce.files.atomic import atomic_file
 from transduce.files.checksums import CHECKSUMS
 from transduce.files.errors import reporting_read_errors, reporting_write_errors
+from transduce.files.regular import check_no_link, open_regular
 from transduce.models.model_files import CARD, CONFIG, PROVENANCE, TOKENIZER
 from transduce.sweeps.file import SweepTest
-from transduce.sweeps.plan import PLAN, SweepPlan, SweepRun, leaves, read_plan, write_plan
+from transduce.sweeps.plan import PLAN, TESTS, SweepPlan, SweepRun, leaves, read_plan, write_plan
 from transduce.sweeps.results import cuts_words
 from transduce.sweeps.running.existing import check_folder, locked_sweep
 from transduce.training.run.folder import JOURNAL, RunFolder
 from transduce.training.run.resume import MACHINERY, NAMED_TEXTS, TEXTS
 
-TESTS = "tests"
-"""In a sweep's folder: the references of its test sets."""
+MAX_BYTES = 2**30
+"""Of a file that is copied: parts may come from other machines and people."""
 _SHARED = ("base", "budget", "search", "beam", "alpha", "compare_with")
 """What is the same in all parts of a sweep, besides the names of its test sets."""
 
@@ -46,9 +47,10 @@ def collect(parts: Sequence[Path], out: Path) -> SweepPlan:
     first, *others = plans.values()
     for other in others:
         _check_one_sweep(first, other)
+    _check_rows(plans.values())
     with locked_sweep(out):
-        runs = [_collected(found, out, first.file.test) for found in _by_name(plans.values())]
         tests = [_with_references(place, list(plans.values()), out) for place in first.file.test]
+        runs = [_collected(found, out, first.file.test) for found in _by_name(plans.values())]
         plan = SweepPlan(out, first.file.model_copy(update={"test": (*tests,)}), (*runs,))
         write_plan(plan)
     return plan
@@ -72,13 +74,25 @@ def _check_one_sweep(one: SweepPlan, other: SweepPlan) -> None:
             f"{one.folder} and {other.folder} are not parts of one sweep: their files differ in "
             f"{', '.join(differing or ['test'])}"
         )
-    here = {run.name: run for run in one.runs}
-    for run in other.runs:
-        if run.name in here and (names := _other_settings(here[run.name], run)):
-            raise InputError(
-                f"row {run.variation!r} has other settings in {other.folder} than in {one.folder}: "
-                f"{', '.join(names)}"
-            )
+
+
+def _check_rows(plans: Iterable[SweepPlan]) -> None:
+    """Raise if a run is another one in another part, or would share its folder."""
+    seen: dict[str, tuple[SweepPlan, SweepRun]] = {}  # by folder
+    for plan in plans:
+        for run in plan.runs:
+            place = run.folder.relative_to(plan.folder).as_posix().lower()
+            other, same = seen.setdefault(place, (plan, run))
+            if same.name != run.name:
+                raise InputError(
+                    f"rows {same.variation!r} in {other.folder} and {run.variation!r} in "
+                    f"{plan.folder} would share a folder: rename one of them"
+                )
+            if names := _other_settings(same, run):
+                raise InputError(
+                    f"row {run.variation!r} has other settings in {plan.folder} than in "
+                    f"{other.folder}: {', '.join(names)}"
+                )
 
 
 def _other_settings(one: SweepRun, other: SweepRun) -> list[str]:
@@ -111,6 +125,8 @@ def _collected(found: Sequence[SweepRun], out: Path, tests: Sequence[SweepTest])
             "latter, or choose another --out"
         )
     for source, target in _files(best, here, tests):
+        with reporting_read_errors(source):
+            check_no_link(source)
         _copy(source, target)
     return here
 
@@ -134,10 +150,17 @@ def _files(run: SweepRun, to: SweepRun, tests: Sequence[SweepTest]) -> Iterator[
     for test in tests:
         yield run.hypotheses_file(test), to.hypotheses_file(test)
     names = [CONFIG, CHECKSUMS, CARD, PROVENANCE, JOURNAL]
-    if (run.folder / CONFIG).exists() and cuts_words(load_config(run.folder)):
+    if _needs_tokenizer(run):
         names.insert(0, TOKENIZER)
     for name in names:
         yield run.folder / name, to.folder / name
+
+
+def _needs_tokenizer(run: SweepRun) -> bool:
+    try:
+        return cuts_words(load_config(run.folder))
+    except TransduceError:  # the report says what is wrong with its settings
+        return False
 
 
 def _with_references(test: SweepTest, plans: Sequence[SweepPlan], out: Path) -> SweepTest:
@@ -165,5 +188,10 @@ def _copy(source: Path, target: Path) -> None:
             target.unlink(missing_ok=True)
             return
         target.parent.mkdir(parents=True, exist_ok=True)
-        with reporting_read_errors(source), atomic_file(target) as making:
-            shutil.copyfile(source, making)
+        with (
+            reporting_read_errors(source),
+            open_regular(source, max_bytes=MAX_BYTES) as content,
+            atomic_file(target) as making,
+            making.open("wb") as copy,
+        ):
+            shutil.copyfileobj(content, copy)

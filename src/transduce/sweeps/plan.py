@@ -24,6 +24,8 @@ from transduce.training.run.prepare import check_settings
 
 RUNS, CACHE, PLAN, LOCK = "runs", "cache", "sweep.json", "lock"
 """In a sweep's folder: its run folders, the data they share, the plan, and a lock on all."""
+TESTS = "tests"
+"""In a sweep's folder that was put together of parts: the references of its test sets."""
 MAX_PLAN_BYTES = 64 * MIB
 
 BUDGETS = ("steps", "epochs", "minutes")
@@ -209,12 +211,23 @@ def read_plan(folder: Path) -> SweepPlan:
         content = read_regular(path, max_bytes=MAX_PLAN_BYTES)
     try:
         record = parse_json(content.decode())
-        runs = [SweepRun(**(run | {"folder": folder / run["folder"]})) for run in record["runs"]]
+        runs = [
+            SweepRun(**(run | {"folder": folder / _run_folder(run["folder"])}))
+            for run in record["runs"]
+        ]
         for test in record["file"]["test"]:
             test |= {side: str(folder / test[side]) for side in ("src", "tgt")}
         return SweepPlan(folder, SweepFile.from_tree(record["file"]), tuple(runs))
     except (ValueError, LookupError, TypeError, AttributeError, TransduceError) as fault:
         raise InputError(f"{path} is damaged: run the sweep again to write it") from fault
+
+
+def _run_folder(place: str) -> str:
+    """Raise unless this is where a run is in a sweep's folder: a plan may come from a stranger."""
+    above, *below = place.split("/")
+    if above != RUNS or len(below) != 2 or {"", ".", ".."} & {*below}:
+        raise ValueError(f"{place!r} is no folder of a run")
+    return place
 
 
 @contextmanager

@@ -188,9 +188,10 @@ class Vocabulary:
         encoded = iter(self.encode(list(chain.from_iterable(parts))))
         rows = []
         for text, between in zip(texts, parts, strict=True):
-            row = next(encoded)
+            row = list(next(encoded))
             for sign, _ in zip(SIGN.findall(text), between[1:], strict=True):
-                row = [*row, self.placeholders[sign], *next(encoded)]
+                row.append(self.placeholders[sign])
+                row += next(encoded)
             rows.append(row)
         return rows
 

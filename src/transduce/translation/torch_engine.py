@@ -104,6 +104,7 @@ class TorchEngine(Engine):
         A beam search knows no rules at first: the best hypotheses of all are the best that obey, if
         they obey. Sentences whose hypotheses do not are searched again, by the rules.
         """
+        sentences = [self._with_rules_that_fit(one) for one in sentences]
         is_sampled = options.sampling is not None
         first = [one if is_sampled else one.without_rules() for one in sentences]
         results = self._search_in_batches(first, options)
@@ -123,6 +124,17 @@ class TorchEngine(Engine):
     def _obey(self, hypotheses: list[Hypothesis], sentence: EncodedSentence) -> bool:
         """Return whether all of the hypotheses are complete and obey the rules of a sentence."""
         return self._phrase_bounds.are_obeyed(sentence.rules, hypotheses)
+
+    def _with_rules_that_fit(self, sentence: EncodedSentence) -> EncodedSentence:
+        """Leave out rules that the model has learnt, if it has too few positions for all rules."""
+        if not sentence.rules or self._has_room_for_rules(sentence):
+            return sentence
+        others = tuple(rule for rule in sentence.rules if not rule.is_learnt)
+        return replace(sentence, rules=others, needs_all=True)
+
+    def _has_room_for_rules(self, sentence: EncodedSentence) -> bool:
+        needed = self._phrase_bounds.most_tokens(sentence.rules)
+        return self.max_length is None or needed + len(sentence.prefix) + 2 <= self.max_length
 
     def _shorter(self, sentence: EncodedSentence, free: Hypothesis) -> EncodedSentence:
         """Limit a search by the length of the translation without rules, if that is a usable one.
@@ -279,7 +291,7 @@ class TorchEngine(Engine):
         needed = self._phrase_bounds.most_tokens(sentence.rules)
         if self.max_length is None:
             return limit + needed
-        if needed + len(sentence.prefix) + 2 > self.max_length:
+        if not self._has_room_for_rules(sentence):
             raise InputError(
                 f"the terms and placeholders of one sentence take up to {needed:,} tokens, but the "
                 f"model has {self.max_length:,} positions: use fewer, or shorter sentences"

@@ -60,7 +60,7 @@ from transduce.translation.memory.use import Beginnings, translate_with_memory
 from transduce.translation.options import Alternative, Options, Translation
 from transduce.translation.torch_engine import TorchEngine
 from transduce.translation.wording.read import GlossaryInput, as_glossary
-from transduce.translation.wording.rules import NO_WORDING, Wording, sign_rules
+from transduce.translation.wording.rules import NO_WORDING, PhraseRule, Wording, sign_rules
 from transduce.translation.wording.sentences import check_can_hint, with_wording
 
 WINDOWS_UNTIL_RELEASE = 16
@@ -409,7 +409,7 @@ class Translator:
                     piece.text,
                     "" if place else _with_last_space(text, like=line.prefix),
                     values=of_piece,
-                    rules=sign_rules(piece.text, "" if place else text),
+                    rules=self._sign_rules(piece.text, "" if place else text),
                     tag=list(self._tags.target),
                 )
                 for place, (row, piece, of_piece) in enumerate(
@@ -418,6 +418,9 @@ class Translator:
             ]
             encoded.append(_EncodedLine(line.source, pieces, found, len(pieces) > len(parts)))
         return encoded
+
+    def _sign_rules(self, text: str, prefix: str) -> tuple[PhraseRule, ...]:
+        return sign_rules(text, prefix) if self._tokenizer.has_placeholders else ()
 
     def _short_enough(
         self, line: InputLine, parts: list[SignedText], ids: list[list[int]]

@@ -16,8 +16,9 @@ from transduce.export.ctranslate2 import export_ctranslate2, is_installed
 from transduce.export.huggingface import export_huggingface
 from transduce.search.sample import Sampling
 from transduce.text.phrases.signs import SIGNS, SignedText, put_back
+from transduce.text.tokenizer import Kind
 from transduce.translation.alignment.word_links import align
-from transduce.translation.load import load
+from transduce.translation.load import EngineName, load
 from transduce.translation.translator import Translator
 
 KEPT = ["{name}", "https://a.de/x?y=1", "5 km", "🐶", "%(n)d", "me@example.org", "{{ x }}", "%s"]
@@ -66,6 +67,14 @@ def test_signs_are_entries_that_nothing_is_joined_with() -> None:
     assert not {*plain} & {*known.values()}
 
 
+def test_many_signs_take_no_more_time_each_than_few() -> None:
+    """Copying the row for each of them would take minutes."""
+    many = SignedText.of("🐶" * 200_000).text
+    [ids] = TOKENIZER.encode_batch([many])
+    assert ids == [TOKENIZER.source.placeholders[SIGNS[0]]] * 200_000
+    assert TOKENIZER.decode_batch([ids]) == [many]
+
+
 @settings(max_examples=8)
 @given(st.lists(st.sampled_from(KEPT), max_size=9), st.sampled_from([1, 4, None]))
 def test_each_occurs_as_often_as_in_the_source(
@@ -110,6 +119,15 @@ def test_a_model_without_signs_copies_them_as_any_text() -> None:
     assert translator.translate(["a {x}"])[0].text == f"Der {SIGNS[0]} frisst {{x}}."
 
 
+@pytest.mark.parametrize("kind", ["bpe", "characters", "whitespace"])
+def test_a_model_without_signs_reads_such_characters_as_any_others(kind: Kind) -> None:
+    plain = learnt_tokenizer(kind=kind)
+    [ids] = plain.encode_targets(["Der Hund ."])
+    translator = Translator(LikelyModel(lambda _: [(ids, 1.0)]), plain)
+    found = translator.translate(["a dog", f"a {SIGNS[0]} dog"])
+    assert found[0].text == found[1].text
+
+
 def test_placeholders_stay_apart_from_words() -> None:
     translator = answering({f"Das sind{SIGNS[0]}weit.": 1.0})
     assert translator.translate(["It is 5 km."])[0].text == "Das sind 5 km weit."
@@ -129,10 +147,31 @@ def test_more_placeholders_than_signs_are_constrained_if_asked(translator: Trans
     assert [found.count(f"{{{letter}}}") for letter in "abcdefghijkl"] == [1] * 12
 
 
+@pytest.mark.parametrize("engine", ["torch", pytest.param("auto", marks=needs_ctranslate2)])
+def test_more_than_the_model_has_room_for_fail_no_translation(
+    tmp_path: Path, engine: EngineName
+) -> None:
+    small = random_model(seed=3, max_positions=24, placeholders=True)
+    translator = load(saved(tmp_path / "model", small), "cpu", engine=engine)
+    texts = [*TEXTS, "🐶" * 23]
+    found = translator.translate(texts, Options(second_try=False))
+    assert "'🐶' is missing" in found[-1].note
+    assert occurrences(found[1].text) == occurrences(TEXTS[1])
+    asked = Options(wording=wording({"a dog": " ".join(["Hund"] * 40)}))
+    with pytest.raises(InputError, match="the terms and placeholders of one sentence take up to"):
+        translator.translate(texts[2:3], asked)
+
+
 def test_a_prefix_may_have_them(translator: Translator) -> None:
     [found] = translator.translate(TEXTS[:1], Options(second_try=False), prefixes=["Die {name} "])
     assert found.text.startswith("Die {name}")
     assert occurrences(found.text) == occurrences(TEXTS[0])
+
+
+def test_signs_in_a_text_itself_stand_for_nothing_else() -> None:
+    first, other = SIGNS[0], SIGNS[3]
+    assert SignedText.of("A {x}").like(f"{first} {{x}} {other}") == f" {first} "
+    assert SignedText.of(f"A {other}").like(f"{first} {{x}} {other}") == f" {{x}} {first}"
 
 
 def test_forbidden_words_in_them_are_refused(translator: Translator) -> None:

@@ -9,7 +9,7 @@ from transduce.config.schema import Config, Tree
 from transduce.errors import ConfigError, InputError
 from transduce.files.errors import reporting_read_errors, reporting_write_errors
 from transduce.files.locks import locked
-from transduce.sweeps.plan import BUDGETS, CACHE, LOCK, PLAN, RUNS, SweepRun, naming_row
+from transduce.sweeps.plan import BUDGETS, CACHE, LOCK, PLAN, RUNS, TESTS, SweepRun, naming_row
 from transduce.training.request import Request
 from transduce.training.run.folder import RunFolder
 from transduce.training.run.resume import OtherSettingsError, resume, settings_to_resume
@@ -27,7 +27,7 @@ def check_folder(folder: Path) -> None:
     with reporting_read_errors(folder):
         names = sorted(entry.name for entry in folder.iterdir())
     # A sweep that was killed before it wrote its plan leaves these.
-    own = (LOCK, CACHE, RUNS) if LOCK in names else ()
+    own = (LOCK, CACHE, RUNS, TESTS) if LOCK in names else ()
     foreign = [
         name
         for name in names

@@ -38,10 +38,16 @@ class SignedText:
         return cls(replaced(text, spans, dict(zip(values, SIGNS, strict=False))), values)
 
     def like(self, text: str, patterns: Sequence[Pattern] = ()) -> str:
-        """Return another text with the same signs for the same placeholders."""
+        """Return another text with the same signs for the same placeholders.
+
+        What would be taken for another sign is left out.
+        """
         if not self.values:
             return text
         signs = dict(zip(self.values, SIGNS, strict=False))
+        if SIGN.match(self.values[0]):
+            return SIGN.sub(lambda sign: signs.get(sign[0], ""), text)
+        text = SIGN.sub("", text)
         return replaced(text, placeholder_spans(text, patterns), signs)
 
 
