@@ -332,7 +332,7 @@ def test_an_entry_is_well_formed(corpus: Corpus) -> None:
     for download in corpus.downloads:
         assert urlsplit(download.url).scheme == "https"
         assert download.url.endswith((".tgz", ".tar", ".gz"))
-        assert download.size_bytes > 0
+        assert (download.size_bytes or 0) > 0
         assert download.texts
         algorithm, _, digits = (download.checksum or sha256(b"")).partition(":")
         assert re.fullmatch(r"[0-9a-f]+", digits)
