@@ -42,7 +42,9 @@ def list_corpora() -> None:
         numbers = (f"{one.languages:,}", f"{one.pairs:,}")
         opus.add_row(f"{PREFIX}{one.name}", one.version, *numbers, one.terms)
     console = Console(highlight=False)
-    for part in (table, opus, _ABOUT_OPUS):
+    console.print(table)
+    for part in (opus, _ABOUT_OPUS):
+        console.print()
         console.print(part)
 
 

@@ -19,12 +19,17 @@ MAX_LIST_BYTES = 1 << 20  # zipfile reads the list of members into memory: some 
 
 
 class _ZipBytes(io.BufferedReader):
-    """The bytes of an archive, which are not read many at a time."""
+    """The bytes of an archive, with an error for what only a damaged or a hostile one asks for."""
 
     def read(self, size: int | None = -1, /) -> bytes:
         if size is not None and size > MAX_LIST_BYTES:
             raise zipfile.BadZipFile("its list of members is too long")
         return super().read(size)
+
+    def seek(self, target: int, whence: int = io.SEEK_SET, /) -> int:
+        if whence == io.SEEK_SET and target < 0:
+            raise zipfile.BadZipFile("it has a member before its start")
+        return super().seek(target, whence)
 
 
 @contextmanager
