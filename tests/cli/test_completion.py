@@ -35,6 +35,7 @@ AMONG = {
     "transduce translate run --engine ": {"auto", "torch", "ctranslate2"},
     "transduce export run --to ": {"ctranslate2", "huggingface"},
     "transduce data get multi": {"multi30k"},
+    "transduce data get op": {"opus:Europarl:", "opus:Tatoeba:"},
 }
 
 

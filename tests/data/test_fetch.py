@@ -19,12 +19,13 @@ from rich.console import Console
 from typer.testing import CliRunner
 
 from tests.data.test_download import Server, names, sha256
-from tests.data.test_unpack import member, write_tar
+from tests.data.test_unpack import member, write_tar, write_zip
 from transduce.cli.data.public import _get_with_bars, get_corpus, list_corpora
 from transduce.data.public.catalog import CORPORA, SPLITS, Corpus, Download, Text
 from transduce.data.public.download import RetryPolicy
 from transduce.data.public.fetch import LEDGER, fetch_corpus
 from transduce.data.public.integrity import RejectedFileError
+from transduce.data.public.opus import OPUS, opus_corpus
 from transduce.data.public.progress import FileProgress
 from transduce.errors import InputError
 
@@ -332,7 +333,7 @@ def test_an_entry_is_well_formed(corpus: Corpus) -> None:
     for download in corpus.downloads:
         assert urlsplit(download.url).scheme == "https"
         assert download.url.endswith((".tgz", ".tar", ".gz"))
-        assert download.size_bytes > 0
+        assert (download.size_bytes or 0) > 0
         assert download.texts
         algorithm, _, digits = (download.checksum or sha256(b"")).partition(":")
         assert re.fullmatch(r"[0-9a-f]+", digits)
@@ -394,6 +395,109 @@ def test_the_real_layouts_unpack(name: str, tmp_path: Path) -> None:
     assert {path.name: path.read_text(encoding="utf-8") for path in paths} == expected
 
 
+PAIR = {"de": "eins\nzwei\n", "en": "one\ntwo\n"}
+
+
+def opus_zip(folder: Path, corpus: str, sides: dict[str, str]) -> bytes:
+    """Return an archive as OPUS has them, with members that nobody wants."""
+    pair = "-".join(sides)
+    texts = ((f"{corpus}.{pair}.{x}", text.encode()) for x, text in sides.items())
+    others = (("README", b"about"), ("LICENSE", b""), (f"{corpus}.{pair}.xml", b"<cesAlign/>"))
+    return write_zip(folder / "made.zip", *others, *texts).read_bytes()
+
+
+@pytest.mark.parametrize("name", ["Europarl:de-en", "Europarl:en-de", "Europarl/v8:de-en"])
+def test_a_corpus_of_opus_comes_by_name(server: Server, tmp_path: Path, name: str) -> None:
+    server.files = {"Europarl-v8.de-en.txt.zip": opus_zip(tmp_path, "Europarl", PAIR)}
+    folder = tmp_path / "to"
+    paths = fetch_corpus(f"opus:{name}", folder, mirror=server.url, retries=RETRIES)
+    expected = {f"Europarl-v8.de-en.{x}": text for x, text in PAIR.items()}
+    assert {path.name: path.read_text() for path in paths} == expected
+    assert set(names(folder)) == {*expected, *server.files, LEDGER}
+    assert set(ledger(folder)) == {*expected, *server.files}
+    server.requests.clear()
+    assert fetch_corpus(f"opus:{name}", folder, mirror=server.url, retries=RETRIES) == paths
+    assert server.requests == []
+
+
+def test_an_archive_of_opus_is_at_its_known_address() -> None:
+    base = "https://object.pouta.csc.fi"
+    for name, url in {
+        "opus:Tatoeba:tr-en": f"{base}/OPUS-Tatoeba/v2023-04-12/moses/en-tr.txt.zip",
+        "opus:Europarl/v7:de-en": f"{base}/OPUS-Europarl/v7/moses/de-en.txt.zip",
+        "opus:News-Commentary:zh-en": f"{base}/OPUS-News-Commentary/v16/moses/en-zh.txt.zip",
+        "opus:OpenSubtitles:pt_BR-fr": f"{base}/OPUS-OpenSubtitles/v2024/moses/fr-pt_BR.txt.zip",
+    }.items():
+        assert [download.url for download in opus_corpus(name).downloads] == [url]
+
+
+def test_corpora_of_one_pair_share_a_folder(server: Server, tmp_path: Path) -> None:
+    """On the server, all three archives have one name."""
+    folder = tmp_path / "to"
+    expected: dict[str, str] = {}
+    for name, version in (("Europarl", "v8"), ("Europarl", "v7"), ("EMEA", "v3")):
+        sides = {x: f"{name} {version} {x}\n" for x in PAIR}
+        server.files = {"de-en.txt.zip": opus_zip(tmp_path, name, sides)}
+        corpus = opus_corpus(f"opus:{name}/{version}:de-en")
+        [download] = corpus.downloads
+        here = replace(download, url=f"{server.url}/{urlsplit(download.url).path}")
+        catalog = {"here": replace(corpus, downloads=(here,))}
+        fetch_corpus("here", folder, catalog=catalog, retries=RETRIES)
+        expected |= {f"{name}-{version}.de-en.{x}": text for x, text in sides.items()}
+    found = [path for path in folder.iterdir() if path.suffix in (".de", ".en")]
+    assert {path.name: path.read_text() for path in found} == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "message"),
+    [
+        (
+            "opus:Euoparl:de-en",
+            r"'Euoparl' \(did you mean Europarl\?\); 'transduce data list' lists",
+        ),
+        ("Europarl", r"no corpus named 'Europarl' \(did you mean opus:Europarl\?\)"),
+        ("opus:Europarl", "is not such as opus:Europarl:de-en or opus:Europarl/v7:de-en"),
+        ("opus:Europarl:de", "is not such as"),
+        ("opus:Europarl:de-de", "is not such as"),
+        ("opus:Europarl:de-en-fr", "is not such as"),
+        ("opus:Europarl/..:de-en", "is not such as"),
+        ("opus:Europarl:../x-en", "is not such as"),
+        ("opus:Europarl/v8/x:de-en", "is not such as"),
+    ],
+)
+def test_a_wrong_name_of_opus_is_an_error(tmp_path: Path, name: str, message: str) -> None:
+    with pytest.raises(InputError, match=message):
+        fetch_corpus(name, tmp_path / "to")
+    assert names(tmp_path) == []
+
+
+def test_an_archive_of_opus_that_changed_or_is_hostile_is_refused(
+    server: Server, tmp_path: Path
+) -> None:
+    name, file, folder = "opus:Europarl:de-en", "Europarl-v8.de-en.txt.zip", tmp_path / "to"
+    server.files = {file: write_zip(tmp_path / "evil.zip", ("../a", b"evil")).read_bytes()}
+    with pytest.raises(RejectedFileError, match=r"'\.\./a' leads out.*Europarl-v8.*\.rejected"):
+        fetch_corpus(name, folder, mirror=server.url, retries=RETRIES)
+    assert names(tmp_path) == ["evil.zip", "mirror", "to"]
+    server.files = {file: opus_zip(tmp_path, "Europarl", PAIR)}
+    for path in fetch_corpus(name, folder, mirror=server.url, retries=RETRIES):
+        path.unlink()
+    (folder / file).unlink()
+    server.files = {file: opus_zip(tmp_path, "Europarl", PAIR | {"en": "other\n"})}
+    with pytest.raises(RejectedFileError, match=r"is damaged: its sha256 is"):
+        fetch_corpus(name, folder, mirror=server.url, retries=RETRIES)
+    assert not (folder / "Europarl-v8.de-en.en").exists()
+
+
+@pytest.mark.parametrize("name", OPUS)
+def test_an_entry_of_opus_is_well_formed(name: str) -> None:
+    one = OPUS[name]
+    corpus = opus_corpus(f"opus:{name}/{one.version}:en-fr")
+    assert corpus == opus_corpus(f"opus:{name}:fr-en")
+    assert 2 <= one.languages <= one.pairs + 1
+    assert one.pairs <= one.languages * one.languages
+
+
 app = typer.Typer()
 app.command("list")(list_corpora)
 app.command("get")(get_corpus)
@@ -402,7 +506,8 @@ app.command("get")(get_corpus)
 def test_the_list_names_every_corpus_in_80_columns() -> None:
     result = CliRunner().invoke(app, ["list"], env={"COLUMNS": "80"})
     lines = result.stdout.splitlines()
-    assert set(CORPORA) <= {line.partition(" ")[0] for line in lines}
+    assert {*CORPORA, *(f"opus:{x}" for x in OPUS)} <= {line.partition(" ")[0] for line in lines}
+    assert "Downloads from OPUS could not be tried." in result.stdout
     assert max(len(line) for line in lines) <= 80
     assert not any("…" in line for line in lines)
 
@@ -422,6 +527,21 @@ def test_the_command_brings_a_corpus(
         assert result.stderr.count(f"{line}\n") == 1
 
 
+def test_the_command_brings_a_corpus_of_opus(server: Server, tmp_path: Path) -> None:
+    arguments = ["get", "opus:Books:en-de", "--to", str(tmp_path / "to"), "--mirror", server.url]
+    result = CliRunner().invoke(app, arguments)
+    assert isinstance(result.exception, InputError)
+    assert "give a --mirror that has Books-v1.de-en.txt.zip" in str(result.exception)
+    server.files = {"Books-v1.de-en.txt.zip": opus_zip(tmp_path, "Books", PAIR)}
+    result = CliRunner().invoke(app, arguments)
+    assert result.exit_code == 0
+    for language, text in PAIR.items():
+        path = tmp_path / "to" / f"Books-v1.de-en.{language}"
+        assert f"train {path}\n" in result.stdout
+        assert path.read_text() == text
+    assert "unpacking Books-v1.de-en.txt.zip: done" in result.stderr
+
+
 def test_a_terminal_gets_bars(
     mirror: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -437,7 +557,10 @@ def test_progress_only_grows_and_ends(server: Server, mirror: Path, tmp_path: Pa
     steps: list[FileProgress] = []
     catalog = tiny(server.url, mirror)
     fetch_corpus("tiny", tmp_path / "to", catalog=catalog, retries=RETRIES, progress=steps.append)
-    for name in server.files:
+    server.files = {"EMEA-v3.de-en.txt.zip": opus_zip(tmp_path, "EMEA", PAIR)}
+    fetch = "opus:EMEA:de-en", tmp_path / "to"
+    fetch_corpus(*fetch, mirror=server.url, retries=RETRIES, progress=steps.append)
+    for name in {step.name for step in steps if step.action == "unpack"}:
         for action in ("download", "unpack"):
             mine = [step for step in steps if (step.name, step.action) == (name, action)]
             done = [step.done_bytes for step in mine]

@@ -9,6 +9,8 @@ import sys
 import tarfile
 import tempfile
 import tracemalloc
+import zipfile
+import zlib
 from pathlib import Path
 from typing import IO, cast
 
@@ -38,6 +40,32 @@ def write_tar(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
 
 
 WANTED = (member("train/a.en"), b"one\ntwo\n")
+
+
+def write_zip(path: Path, *members: tuple[zipfile.ZipInfo | str, bytes]) -> Path:
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as out:
+        for info, content in members:
+            out.writestr(info, content)
+    return path
+
+
+def zipped(name: str, **attributes: object) -> zipfile.ZipInfo:
+    info = zipfile.ZipInfo(name)
+    for attribute, value in attributes.items():
+        setattr(info, attribute, value)
+    return info
+
+
+def alter(archive: Path, name: str, at: int, value: bytes) -> None:
+    """Change what the list of members says of one, at an offset within its entry."""
+    content = bytearray(archive.read_bytes())
+    entry = content.index(name.encode(), content.index(b"PK\x01\x02")) - 46
+    content[entry + at : entry + at + len(value)] = value
+    archive.write_bytes(content)
+
+
+FLAGS, CHECKSUM, PACKED_SIZE, SIZE = 8, 16, 20, 24
+"""Where an entry of the list of members has these."""
 
 
 @pytest.mark.parametrize(
@@ -97,6 +125,92 @@ def test_headers_that_claim_to_be_huge_are_not_read(
         unpack(archive, {"train/a.en": tmp_path / "a.en"}, report=silent)
 
 
+@pytest.mark.parametrize(
+    ("hostile", "message"),
+    [
+        (zipped("../outside.en"), "leads out of the archive"),
+        (zipped("train/../../outside.en"), "leads out of the archive"),
+        (zipped("/tmp/outside.en"), "leads out of the archive"),  # noqa: S108 - never written
+        (zipped("..\\outside.en"), "leads out of the archive"),
+        (zipped("C:outside.en"), "leads out of the archive"),
+        (zipped("link", external_attr=0o120777 << 16), "is a link"),
+        (zipped("odd", compress_type=zipfile.ZIP_BZIP2), "another method than deflate"),
+        (zipped("a.en/"), "is not a plain file"),
+    ],
+    ids=lambda value: value.filename if isinstance(value, zipfile.ZipInfo) else "",
+)
+def test_a_hostile_member_of_a_zip_is_refused_before_anything_is_written(
+    tmp_path: Path, hostile: zipfile.ZipInfo, message: str
+) -> None:
+    folder = tmp_path / "inside"
+    folder.mkdir()
+    archive = write_zip(folder / "hostile.zip", ("b.en", b"one\n"), (hostile, b""))
+    targets = {"a.en": folder / "a.en", "b.en": folder / "b.en"}
+    with pytest.raises(RejectedFileError, match=rf"hostile\.zip is refused: .*{message}"):
+        unpack(archive, targets, report=silent)
+    assert names(folder) == [archive.name]
+    assert names(tmp_path) == ["inside"]
+
+
+@pytest.mark.parametrize(
+    ("at", "value", "message"),
+    [
+        (FLAGS, b"\x01", "is refused: 'a.en' is encrypted"),
+        (PACKED_SIZE, b"\xff\xff\xff\x00", "is refused: it has members that overlap"),
+        (SIZE, b"\xff\xff\xff\x7f", "is refused: it has .* bytes unpacked, more than 100 times"),
+        (SIZE, b"\x09", "cannot be unpacked: a.en is shorter than it says"),
+        (SIZE, b"\x07", "cannot be unpacked: Bad CRC-32"),
+        (CHECKSUM, b"\x00\x00\x00\x00", "cannot be unpacked: Bad CRC-32"),
+        (46, b"b.en", "is refused: it has two members of the same name"),
+    ],
+)
+def test_a_zip_whose_list_lies_leaves_nothing(
+    tmp_path: Path, at: int, value: bytes, message: str
+) -> None:
+    archive = write_zip(tmp_path / "lies.zip", ("b.en", b"eins\n"), ("a.en", b"one\ntwo\n"))
+    alter(archive, "a.en", at, value)
+    targets = {name: tmp_path / name for name in ("a.en", "b.en")}
+    with pytest.raises(RejectedFileError, match=message):
+        unpack(archive, targets, report=silent)
+    assert names(tmp_path) == ["lies.zip"]
+
+
+def test_no_more_of_a_zip_is_written_than_it_declares(tmp_path: Path) -> None:
+    """A member that goes on, with the checksum of its start."""
+    archive = write_zip(tmp_path / "long.zip", ("a.en", b"one\n" * 1_000))
+    alter(archive, "a.en", SIZE, (8).to_bytes(4, "little"))
+    alter(archive, "a.en", CHECKSUM, zlib.crc32(b"one\n" * 2).to_bytes(4, "little"))
+    unpack(archive, {"a.en": tmp_path / "a.en"}, report=silent)
+    assert (tmp_path / "a.en").read_bytes() == b"one\n" * 2
+
+
+def test_a_zip_bomb_is_refused(tmp_path: Path) -> None:
+    archive = write_zip(tmp_path / "bomb.zip", ("a.en", b"one\n"), ("b.en", bytes(8 << 20)))
+    with pytest.raises(RejectedFileError, match=r"8,388,612 bytes unpacked, more than 100 times"):
+        unpack(archive, {"a.en": tmp_path / "a.en"}, report=silent)
+    assert names(tmp_path) == ["bomb.zip"]
+
+
+def test_a_long_list_of_members_is_not_read(tmp_path: Path) -> None:
+    many = ((f"{number}{'x' * 60_000}", b"") for number in range(20))
+    archive = write_zip(tmp_path / "many.zip", *many, ("a.en", b"one\n"))
+    with pytest.raises(RejectedFileError, match="its list of members is too long"):
+        unpack(archive, {"a.en": tmp_path / "a.en"}, report=silent)
+
+
+def test_only_wanted_members_of_a_zip_are_taken_out(tmp_path: Path) -> None:
+    contents = {"README": b"", "C.de-en.en": b"one\n", "C.de-en.de": b"eins\n", "C.ids": b"1\n"}
+    archive = write_zip(tmp_path / "all.zip", *contents.items())
+    wanted = {name: tmp_path / name[-2:] for name in ("C.de-en.de", "C.de-en.en")}
+    sums = unpack(archive, wanted, report=silent)
+    assert names(tmp_path) == ["all.zip", "de", "en"]
+    for name, path in wanted.items():
+        assert path.read_bytes() == contents[name]
+        assert f"sha256:{sums[path]}" == sha256(contents[name])
+    with pytest.raises(RejectedFileError, match=r"all\.zip has no member 'C\.de-en\.fr'"):
+        unpack(archive, {"C.de-en.fr": tmp_path / "fr"}, report=silent)
+
+
 def test_memory_stays_small_whatever_the_archive_holds(tmp_path: Path) -> None:
     large = bytes(32 << 20)
     info = member("large.en.gz")
@@ -136,12 +250,14 @@ TEXT = "".join(f"sentence {i * i}\n" for i in range(200)).encode()
 
 
 @given(data=st.data())
-@pytest.mark.parametrize("suffix", [".tgz", ".gz"])
+@pytest.mark.parametrize("suffix", [".tgz", ".gz", ".zip"])
 def test_a_damaged_archive_gives_the_right_text_or_none(suffix: str, data: st.DataObject) -> None:
     with tempfile.TemporaryDirectory() as name:
         archive, target = Path(name) / f"text.en{suffix}", Path(name) / "text.en"
         if suffix == ".gz":
             archive.write_bytes(gzip.compress(TEXT))
+        elif suffix == ".zip":
+            write_zip(archive, ("text.en", TEXT), ("other", TEXT))
         else:
             write_tar(archive, (member("text.en"), TEXT))
         content = bytearray(archive.read_bytes())

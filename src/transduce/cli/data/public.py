@@ -10,24 +10,25 @@ from transduce.cli.terminal.completion import complete_corpus
 if TYPE_CHECKING:
     from rich.console import Console
     from rich.progress import TaskID
+    from rich.table import Table
 
     from transduce.data.public.progress import FileProgress, OnProgress
 
+_ABOUT_OPUS = """\
+From OPUS, name two languages: transduce data get opus:Europarl:de-en --to DIR
+Another version: opus:Europarl/v7:de-en. Some corpora lack some pairs.
+Downloads from OPUS could not be tried. Their sizes are not known beforehand."""
 _DOING = {"download": "downloading", "check": "checking", "unpack": "unpacking"}
 
 
 def list_corpora() -> None:
     """List the public corpora that `transduce data get` can download."""
-    from rich.box import SIMPLE_HEAD
     from rich.console import Console
-    from rich.table import Table
 
     from transduce.data.public.catalog import CORPORA
+    from transduce.data.public.opus import OPUS, PREFIX
 
-    table = Table("corpus", "languages", box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
-    table.add_column("pairs", justify="right")
-    table.add_column("download", justify="right")
-    table.add_column("terms")
+    table = _table("corpus", "languages", ">pairs", ">download", "terms")
     for corpus in CORPORA.values():
         table.add_row(
             corpus.name,
@@ -36,7 +37,27 @@ def list_corpora() -> None:
             _size(corpus.size_bytes),
             corpus.terms,
         )
-    Console(highlight=False).print(table)
+    opus = _table("corpus of OPUS", "version", ">languages", ">in pairs", "terms")
+    for one in OPUS.values():
+        numbers = (f"{one.languages:,}", f"{one.pairs:,}")
+        opus.add_row(f"{PREFIX}{one.name}", one.version, *numbers, one.terms)
+    console = Console(highlight=False)
+    console.print(table)
+    for part in (opus, _ABOUT_OPUS):
+        console.print()
+        console.print(part)
+
+
+def _table(*headers: str) -> "Table":
+    """Return a table without rows; a column whose header begins with > is aligned to the right."""
+    from rich.box import SIMPLE_HEAD
+    from rich.table import Table
+
+    table = Table(box=SIMPLE_HEAD, show_edge=False, padding=(0, 1, 0, 0))
+    for header in headers:
+        right = header.startswith(">")
+        table.add_column(header.removeprefix(">"), justify="right" if right else "left")
+    return table
 
 
 def get_corpus(
@@ -44,7 +65,7 @@ def get_corpus(
         str,
         typer.Argument(
             metavar="NAME",
-            help="Name of a corpus; 'transduce data list' lists them.",
+            help="Name of a corpus, such as opus:Europarl:de-en; 'transduce data list' lists them.",
             autocompletion=complete_corpus,
         ),
     ],
@@ -54,15 +75,16 @@ def get_corpus(
         typer.Option(
             "--mirror",
             metavar="DIR|URL",
-            help="A folder, or the prefix of a URL, with the same files.",
+            help="A folder, or the prefix of a URL, with the same files; those of OPUS are named "
+            "as Europarl-v8.de-en.txt.zip is.",
         ),
     ] = None,
 ) -> None:
     """Download a public corpus and unpack its texts; run it again to resume."""
     from rich.console import Console
 
-    from transduce.data.public.catalog import CORPORA, SPLITS
-    from transduce.data.public.fetch import fetch_corpus
+    from transduce.data.public.catalog import SPLITS
+    from transduce.data.public.fetch import fetch_corpus, find_corpus
 
     console = Console(stderr=True, highlight=False)
     if console.is_terminal:
@@ -70,7 +92,7 @@ def get_corpus(
     else:
         fetch_corpus(name, to, mirror=mirror, progress=_lines())
     for split in SPLITS:
-        for text in CORPORA[name].texts(split):
+        for text in find_corpus(name).texts(split):
             typer.echo(f"{split:5} {to / text.name}")
 
 

@@ -41,10 +41,11 @@ def complete_preset(incomplete: str) -> list[Suggestion]:
 
 
 def complete_corpus(incomplete: str) -> list[str]:
-    """Suggest public corpora."""
+    """Suggest public corpora; of OPUS, without the languages that the name ends with."""
     from transduce.data.public.catalog import CORPORA
+    from transduce.data.public.opus import OPUS, PREFIX
 
-    return _starting(list(CORPORA), incomplete)
+    return _starting([*CORPORA, *(f"{PREFIX}{name}:" for name in OPUS)], incomplete)
 
 
 def complete_setting(incomplete: str) -> list[Suggestion]:

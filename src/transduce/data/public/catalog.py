@@ -31,14 +31,15 @@ class Download:
     """One file on a server and the texts that are unpacked from it."""
 
     url: str
-    size_bytes: int  # approximate
+    size_bytes: int | None  # approximate, where it is known
     texts: tuple[Text, ...]
     checksum: str | None = None  # such as sha256:9f86…
+    file: str | None = None  # its name here and on a mirror, where it is not that of the URL
 
     @property
     def name(self) -> str:
         """The name of the file, here and on a mirror."""
-        return self.url.rpartition("/")[2]
+        return self.file or self.url.rpartition("/")[2]
 
 
 @dataclass(frozen=True)
@@ -47,14 +48,14 @@ class Corpus:
 
     name: str
     languages: tuple[str, ...]
-    pairs: int  # of the training set
+    pairs: int | None  # of the training set, where it is known
     terms: str
     downloads: tuple[Download, ...]
 
     @property
     def size_bytes(self) -> int:
-        """The approximate size of all downloads."""
-        return sum(download.size_bytes for download in self.downloads)
+        """The approximate size of all downloads whose size is known."""
+        return sum(download.size_bytes or 0 for download in self.downloads)
 
     def texts(self, split: Split) -> tuple[Text, ...]:
         """Return the texts of one split."""

@@ -158,7 +158,7 @@ def _download(url: str, part: Path, retries: RetryPolicy, report: OnProgress) ->
                 raise InputError(
                     f"cannot download {url}: {interruption} "
                     f"(tried {counted(failures, 'time')}); run the"
-                    " command again to resume, or give a --mirror that has the file"
+                    f" command again to resume, or give a --mirror that has {part.stem}"
                 ) from interruption
             report(FileProgress("download", part.stem, reached, retry_reason=str(interruption)))
             time.sleep(retries.pause_s * 2 ** (failures - 1))
@@ -209,7 +209,7 @@ def _refused(url: str, part: Path, answer: urllib.error.HTTPError) -> NoReturn:
     if answer.code == 416:
         _discard(part)  # the file is shorter than the part we have
     elif answer.code < 500 and answer.code not in (408, 429):
-        raise InputError(f"cannot download {url}: {said}; give a --mirror that has the file")
+        raise InputError(f"cannot download {url}: {said}; give a --mirror that has {part.stem}")
     raise _InterruptedError(said)
 
 

@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from transduce.data.public.catalog import CORPORA, SPLITS, Corpus, Download
 from transduce.data.public.download import RetryPolicy, fetch_file
 from transduce.data.public.integrity import RejectedFileError, checksum, verify
+from transduce.data.public.opus import OPUS, PREFIX, opus_corpus
 from transduce.data.public.progress import OnProgress
 from transduce.data.public.unpack import unpack
 from transduce.errors import InputError, did_you_mean
@@ -40,19 +41,27 @@ def fetch_corpus(
 
     `mirror` is another folder, or the start of a URL, that has files of the same names.
     """
-    corpora = CORPORA if catalog is None else catalog
-    if name not in corpora:
-        hint = did_you_mean(name, corpora)
-        raise InputError(f"no corpus named {name!r}{hint}; 'transduce data list' lists them")
+    corpus = find_corpus(name, catalog=catalog)
     with reporting_write_errors(folder):
         folder.mkdir(parents=True, exist_ok=True)
-    for download in corpora[name].downloads:
+    for download in corpus.downloads:
         source = _source(download, mirror)
         if not _has_texts(download, folder, progress):
             _check_room(download, folder)
             _fetch_archive(download, source, folder, retries=retries, report=progress)
             _unpack_texts(download, folder, report=progress)
-    return tuple(folder / text.name for split in SPLITS for text in corpora[name].texts(split))
+    return tuple(folder / text.name for split in SPLITS for text in corpus.texts(split))
+
+
+def find_corpus(name: str, *, catalog: Mapping[str, Corpus] | None = None) -> Corpus:
+    """Return a corpus of the catalog, or one of OPUS, by its name."""
+    corpora = CORPORA if catalog is None else catalog
+    if name.startswith(PREFIX):
+        return opus_corpus(name)
+    if name not in corpora:
+        hint = did_you_mean(name, [*corpora, *(f"{PREFIX}{one}" for one in OPUS)])
+        raise InputError(f"no corpus named {name!r}{hint}; 'transduce data list' lists them")
+    return corpora[name]
 
 
 def _source(download: Download, mirror: str | None) -> str | Path:

@@ -3,7 +3,6 @@
 import gzip
 import hashlib
 import tarfile
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -12,6 +11,7 @@ from transduce.data.public.progress import FileProgress, OnProgress
 from transduce.errors import InputError
 from transduce.files.errors import reporting_read_errors
 from transduce.files.regular import open_regular
+from transduce.files.zip_members import DAMAGED
 
 CHUNK_BYTES = 1 << 20
 
@@ -52,5 +52,5 @@ def rejecting_damage(archive: Path) -> Iterator[None]:
     with reporting_read_errors(archive):
         try:
             yield
-        except (tarfile.TarError, EOFError, zlib.error, gzip.BadGzipFile, ValueError) as fault:
+        except (tarfile.TarError, gzip.BadGzipFile, *DAMAGED) as fault:
             raise RejectedFileError(f"{archive.name} cannot be unpacked: {fault}") from fault

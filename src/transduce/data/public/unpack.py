@@ -15,6 +15,7 @@ from typing import IO, cast
 
 from transduce.data.public.integrity import CHUNK_BYTES, RejectedFileError, rejecting_damage
 from transduce.data.public.progress import FileProgress, OnProgress
+from transduce.data.public.unzip import check_zip, zip_members
 from transduce.files.atomic import atomic_file
 from transduce.files.errors import reporting_write_errors
 
@@ -30,7 +31,7 @@ def unpack(
     report: OnProgress,
     check: Callable[[Mapping[Path, str]], None] = lambda _sums: None,
 ) -> dict[Path, str]:
-    """Write some members of a .tar, .tgz or .gz as plain text; return the sha256 of each file.
+    """Write some members of a .zip, .tar, .tgz or .gz as plain text; return each file's sha256.
 
     A member that ends in .gz is decompressed; one in .sgm becomes one line per segment. The single
     member of a .gz has the archive's own name. All files are written, or none; `check` is called
@@ -118,7 +119,17 @@ def _open_tar(archive: Path) -> Iterator[tuple[tarfile.TarFile, _TarBytes, Calla
 
 def _check_members(archive: Path, wanted: Mapping[str, Path], report: OnProgress) -> None:
     """Refuse the whole archive for one bad member, before anything is written."""
-    missing, total = set(wanted), archive.stat().st_size
+    total = archive.stat().st_size
+    zipped = archive.suffix == ".zip"
+    names = check_zip(archive, wanted) if zipped else _check_tar(archive, wanted, report)
+    if missing := wanted.keys() - names:
+        raise RejectedFileError(f"{archive.name} has no member {min(missing)!r}")
+    report(FileProgress("check", archive.name, total, total, finished=True))
+
+
+def _check_tar(archive: Path, wanted: Mapping[str, Path], report: OnProgress) -> set[str]:
+    """Refuse the whole archive for one bad member; return which of the wanted ones it has."""
+    found, total = set(), archive.stat().st_size
     with _open_tar(archive) as (tar, content, position):
         for count, member in enumerate(tar):
             reason = _reason_to_refuse(member, archive.parent)
@@ -127,12 +138,10 @@ def _check_members(archive: Path, wanted: Mapping[str, Path], report: OnProgress
             if reason or count >= MAX_MEMBERS:
                 reason = reason or f"is one of more than {MAX_MEMBERS:,}"
                 raise RejectedFileError(f"{archive.name} is refused: {member.name!r} {reason}")
-            missing.discard(_name(member))
+            found |= {_name(member)} & wanted.keys()
             content.allowed = HEADER_BYTES + member.size
             report(FileProgress("check", archive.name, position(), total))
-    if missing:
-        raise RejectedFileError(f"{archive.name} has no member {min(missing)!r}")
-    report(FileProgress("check", archive.name, total, total, finished=True))
+    return found
 
 
 def _reason_to_refuse(member: tarfile.TarInfo, folder: Path) -> str:
@@ -172,6 +181,9 @@ def _members(
         if _is_gzip_only(archive):
             with archive.open("rb") as file:
                 yield archive.name, file, file.tell
+            return
+        if archive.suffix == ".zip":
+            yield from zip_members(archive, wanted)
             return
         with _open_tar(archive) as (tar, content, position):
             content.allowed = math.inf  # its headers have been checked

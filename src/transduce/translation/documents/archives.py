@@ -5,13 +5,12 @@ Nothing is unpacked to disk, and an archive inside an archive is never opened.
 
 import io
 import re
-import stat
 import zipfile
-import zlib
 from collections.abc import Mapping
 from copy import copy
 
 from transduce.errors import InputError
+from transduce.files.zip_members import DAMAGED, reason_to_refuse, reason_to_refuse_all
 from transduce.translation.documents.limits import (
     MAX_MEMBERS,
     MAX_RATIO,
@@ -21,25 +20,10 @@ from transduce.translation.documents.limits import (
 )
 
 BLOCK_BYTES = 1 << 16
-METHODS = (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED)
 MACROS = re.compile(r"(^|/)(vbaProject\w*\.bin|vbaData\.xml|Basic/.*|Scripts/.*)$", re.IGNORECASE)
 """Members that hold programs of a document."""
 _CENTRAL_HEADER = b"PK\x01\x02"
-_ENCRYPTED = 1
-_UNSAFE_NAME = re.compile(r"(^|/)\.\.?(/|$)|^/|^[A-Za-z]:|[\\\x00-\x1f]|//")
-_DAMAGED = (
-    zipfile.BadZipFile,
-    zipfile.LargeZipFile,
-    zlib.error,
-    EOFError,
-    NotImplementedError,
-    OSError,
-    OverflowError,
-    RuntimeError,
-    ValueError,
-    IndexError,
-    MemoryError,
-)
+_DAMAGED = (*DAMAGED, OSError, RuntimeError, MemoryError)
 """What zipfile raises when it reads a damaged archive."""
 
 
@@ -106,33 +90,17 @@ class Archive:
             raise InputError(f"{self.name} is damaged: {member.filename[:100]} is not complete")
 
     def _check(self, member: zipfile.ZipInfo) -> None:
-        name = member.filename
-        what = ""
-        if not name or _UNSAFE_NAME.search(name):
-            what = "leads out of the archive"
-        elif stat.S_ISLNK(member.external_attr >> 16):
-            what = "is a link"
-        elif member.flag_bits & _ENCRYPTED:
-            what = "is encrypted: remove the password first"
-        elif member.compress_type not in METHODS:
-            what = "is compressed by another method than deflate"
-        elif MACROS.search(name):
+        name, what = member.filename, reason_to_refuse(member)
+        if not what and MACROS.search(name):
             what = "is a macro, which is refused for safety: save the file without macros"
         if what:
             raise InputError(f"{self.name}: its member {name[:100]!r} {what}")
 
     def _check_sizes(self, size: int) -> None:
-        if len(self.names) != len(self._members):
-            raise InputError(f"{self.name} has two members of the same name")
-        if sum(member.compress_size for member in self._members) > size:
-            raise InputError(f"{self.name}: its members overlap")
         unpacked = sum(member.file_size for member in self._members)
         check_size(unpacked, MAX_UNPACKED_BYTES, f"{self.name} unpacked")
-        if unpacked > MAX_RATIO * size:
-            raise InputError(
-                f"{self.name} has {unpacked:,} bytes unpacked, more than {MAX_RATIO} times its "
-                "size, which is refused for safety"
-            )
+        if what := reason_to_refuse_all(self._members, size, max_ratio=MAX_RATIO):
+            raise InputError(f"{self.name} {what}")
 
     def _damaged(self, fault: BaseException) -> InputError:
         return InputError(f"{self.name} cannot be read as a ZIP archive: {str(fault)[:100]}")
