@@ -185,35 +185,36 @@ class TorchEngine(Engine):
         self, batch: list[EncodedSentence], options: Options
     ) -> list[list[Hypothesis]]:
         """Search; where the memory is not enough, search for each half of the batch in turn."""
-        try:
-            return self._search(batch, options)
-        except RuntimeError as fault:
-            if not _is_lack_of_memory(fault):
-                raise
-        # Only now are the tensors of the failed search freed. What torch keeps of them is of no use
-        # to a recorded step, whose memory is its own.
+        found = self._search_if_it_fits(batch, options)
+        if found is not None:
+            return found
+        # The tensors of the failed search are freed now. What torch keeps of their memory is of no
+        # use to a recorded step, whose memory is its own.
         if self.device.type == "cuda":
             torch.cuda.empty_cache()
-        if len(batch) == 1:
-            return self._search_alone(batch, options)
-        half = len(batch) // 2
-        halves = (batch[:half], batch[half:])
-        return [found for part in halves for found in self._search_or_split(part, options)]
-
-    def _search_alone(
-        self, batch: list[EncodedSentence], options: Options
-    ) -> list[list[Hypothesis]]:
-        """Search for one sentence with all memory there is; say so where it is not enough."""
-        try:
-            return self._search(batch, options)
-        except RuntimeError as fault:
-            if not _is_lack_of_memory(fault):
-                raise
+        if len(batch) > 1:
+            half = len(batch) // 2
+            halves = (batch[:half], batch[half:])
+            return [one for part in halves for one in self._search_or_split(part, options)]
+        found = self._search_if_it_fits(batch, options)
+        if found is None:
             raise InputError(
                 f"not enough memory for one sentence of {counted(len(batch[0].ids), 'token')} "
                 f"with a beam of {options.beam:,}{_free_memory(self.device)}: use a smaller beam, "
                 "or shorter lines"
-            ) from fault
+            )
+        return found
+
+    def _search_if_it_fits(
+        self, batch: list[EncodedSentence], options: Options
+    ) -> list[list[Hypothesis]] | None:
+        """Search; None: the memory is not enough."""
+        try:
+            return self._search(batch, options)
+        except RuntimeError as fault:
+            if not _is_lack_of_memory(fault):
+                raise
+            return None
 
     def _is_narrowed(self, sentence: EncodedSentence) -> bool:
         return self.has_shortlist and sentence.may_be_narrowed
