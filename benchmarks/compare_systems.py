@@ -11,7 +11,7 @@ would do alone in that time, so that several runs may share a device. Without it
 
 Operations are the multiplications and additions of matrix products, forward and backward (three
 times the forward pass), counted by torch for sentences of the corpus's mean length. Padding does
-not count.
+not count; slots of experts that stay empty do.
 """
 
 import argparse
@@ -36,8 +36,6 @@ from transduce.training.run.folder import RunFolder
 from transduce.training.run.prepare import prepare_run
 
 RECORD = "comparison.json"
-BACKWARD_TOO = 3
-"""A backward pass has twice the operations of the forward pass."""
 
 
 @dataclass(frozen=True)
@@ -107,7 +105,7 @@ class Record:
     data: str
     summary: str
     parameters: int
-    operations_per_token: float  # of one source and one target token, forward
+    training_operations_per_token: float  # of one source and one target token
     tokens: int  # source and target
     seconds: float
     tokens_per_s: float  # median while it trained, or alone on the device if that was given
@@ -131,7 +129,7 @@ class Record:
 
     def operations_at(self, tokens: int) -> float:
         """Count the operations of training on that many source and target tokens."""
-        return BACKWARD_TOO * self.operations_per_token * tokens / 2
+        return self.training_operations_per_token * tokens / 2
 
     def minutes_to(self, bleu: float) -> float | None:
         """Return the minutes until the development BLEU is this; None: it never was."""
@@ -160,7 +158,7 @@ def train_one(args: argparse.Namespace) -> None:
     train = prepared.prepared.train
     epoch_tokens = train.src.ids.size + train.tgt.ids.size + 2 * len(train)
     cost = cost_of(prepared.config.model, length=round(epoch_tokens / 2 / len(train)))
-    settings += _budget(args, epoch_tokens, cost.operations_per_token)
+    settings += _budget(args, epoch_tokens, cost.training_operations_per_token)
     events: list[Any] = []
     outcome = transduce.train(
         args.recipe,
@@ -177,7 +175,7 @@ def train_one(args: argparse.Namespace) -> None:
         data=args.data,
         summary=settled.config.model.summary(),
         parameters=cost.parameters,
-        operations_per_token=cost.operations_per_token,
+        training_operations_per_token=cost.training_operations_per_token,
         tokens=steps[-1].tokens,
         seconds=steps[-1].seconds,
         tokens_per_s=args.speed or statistics.median(step.tokens_per_s for step in steps),
@@ -200,16 +198,12 @@ class _Quiet:
         pass
 
 
-def _budget(args: argparse.Namespace, epoch_tokens: int, operations_per_token: float) -> list[str]:
+def _budget(args: argparse.Namespace, epoch_tokens: int, per_token: float) -> list[str]:
     if args.epochs:
         return [f"training.epochs={args.epochs}", "training.steps=1000000000"]
     if args.minutes and not args.speed:
         return [f"training.minutes={args.minutes}", "training.steps=1000000000"]
-    tokens = (
-        args.minutes * 60 * args.speed
-        if args.minutes
-        else args.operations / (BACKWARD_TOO * operations_per_token / 2)
-    )
+    tokens = args.minutes * 60 * args.speed if args.minutes else args.operations / (per_token / 2)
     return [f"training.epochs={tokens / epoch_tokens:.4f}", "training.steps=1000000000"]
 
 

@@ -387,8 +387,8 @@ def report(results: dict[str, NDArray[np.float64]], options: argparse.Namespace)
 
 
 def operations_per_token(options: argparse.Namespace) -> float:
-    """Count what a step multiplies for each source or target token: a forward pass three times."""
-    return 3 * cost_of(settings(options).model, length=32).operations_per_token / 2
+    """Count what a step computes for each source or target token."""
+    return cost_of(settings(options).model, length=32).training_operations_per_token / 2
 
 
 def matrix_rate(size: int = 8192, times: int = 20) -> float:

@@ -48,6 +48,9 @@ def test_experts_count_where_they_are_used(c: TransformerConfig, length: int) ->
     more = 2 * c.d_model * (2 * c.d_ff * (c.experts_per_token - 1) + c.experts)  # with the gate
     expected = dense.operations_per_token + layers * more
     assert found.operations_per_token == pytest.approx(expected)
+    slots = c.expert_capacity * c.experts_per_token - c.experts_per_token  # that no token fills
+    empty = layers * slots * 2 * 2 * c.d_model * c.d_ff
+    assert found.training_operations_per_token == pytest.approx(3 * (expected + empty))
     network = 2 * c.d_model * c.d_ff + c.d_ff + c.d_model
     gate = 2 * c.experts * c.d_model  # and the width of its noise
     assert found.parameters - dense.parameters == layers * (3 * network + gate)

@@ -27,6 +27,9 @@ from transduce.nn.add_norm import AddNorm
 from transduce.nn.mixture import MixtureOfExperts
 from transduce.text.special_ids import EOS_ID
 
+BACKWARD_TOO = 3
+"""A backward pass has twice the operations of the forward pass."""
+
 
 @dataclass(frozen=True)
 class Part:
@@ -45,7 +48,8 @@ class Cost:
     parts: list[Part]  # those of depth 0 add up to the whole
     parameters: int
     used_parameters: int  # by one token; fewer where it uses some of several experts
-    operations_per_token: float
+    operations_per_token: float  # forward
+    training_operations_per_token: float  # forward and backward, and slots that no token fills
     activation_bytes_per_token: float
     cache: "CacheCost"
 
@@ -81,19 +85,26 @@ def cost_of(config: ModelConfig, *, length: int) -> Cost:
 def _measured(config: ModelConfig, length: int) -> Cost:
     model = assemble(config)
     ids = torch.full((1, length), EOS_ID)
-    operations = {name: count / length for name, count in _operations(model, ids).items()}
+    counted, of_experts = _operations(model, ids)
+    operations = {name: count / length for name, count in counted.items()}
+    forward = operations[type(model).__name__]
+    empty = (_slots_per_choice(model) - 1) * of_experts / length
     return Cost(
         parts=list(_parts(model, operations)),
         parameters=_size(model),
         used_parameters=_size(model) - _idle_parameters(model),
-        operations_per_token=operations[type(model).__name__],
+        operations_per_token=forward,
+        training_operations_per_token=BACKWARD_TOO * (forward + empty),
         activation_bytes_per_token=_saved_bytes(model, ids) / length,
         cache=_cache_cost(model),
     )
 
 
-def _operations(model: Seq2Seq, ids: Tensor) -> dict[str, int]:
-    """Count operations by module, without fused attention, which torch does not count on a CPU."""
+def _operations(model: Seq2Seq, ids: Tensor) -> tuple[dict[str, int], int]:
+    """Count operations by module, and those of experts; attention is not fused.
+
+    torch does not count fused attention on a CPU. In inference mode experts compute no empty slots.
+    """
     uncounted = {
         torch.ops.aten.mkldnn_rnn_layer: _recurrent_operations,
         torch.ops.transduce.expert_linear: _expert_operations,
@@ -102,12 +113,19 @@ def _operations(model: Seq2Seq, ids: Tensor) -> dict[str, int]:
         torch.ops.aten._fft_c2r: _fourier_operations,
     }
     counting = FlopCounterMode(display=False, custom_mapping=uncounted)
-    # In training, experts also compute slots that no token has.
     model.eval().requires_grad_(False)
     with sdpa_kernel(SDPBackend.MATH), torch.no_grad(), counting as counter:
         model(ids, ids)
     model.train().requires_grad_(True)
-    return {name: sum(counts.values()) for name, counts in counter.get_flop_counts().items()}
+    counts = counter.get_flop_counts()
+    of_experts = counts["Global"].get(torch.ops.transduce.expert_linear, 0)
+    return {name: sum(of_module.values()) for name, of_module in counts.items()}, of_experts
+
+
+def _slots_per_choice(model: nn.Module) -> float:
+    """Return how many slots of experts are computed in training for each choice of a token."""
+    capacities = {m.capacity for m in model.modules() if isinstance(m, MixtureOfExperts)}
+    return max(capacities, default=1.0)
 
 
 def _recurrent_operations(

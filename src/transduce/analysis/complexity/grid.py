@@ -72,8 +72,8 @@ def measure_layers(options: GridOptions, report: Report) -> LayerMeasurements:
 class _Series:
     """The measurements of all layers and widths, from the smallest n to the largest.
 
-    Before each, its time and memory are estimated from the one before. What is left of the time is
-    shared equally by the layers and widths that are still measured.
+    Before each, its time and memory are estimated from the one before. At first the time that is
+    left is shared equally by the layers and widths; then each may take all that is left.
     """
 
     options: GridOptions
@@ -87,38 +87,66 @@ class _Series:
     def measure(self) -> None:
         """Measure until all sizes are done or skipped."""
         ends = time.perf_counter() + self.options.seconds
+        left = self._measure_in_equal_shares(ends)
+        self._measure_with_the_rest(left, ends)
+
+    def _measure_in_equal_shares(self, ends: float) -> list[tuple[LayerKind, int, int]]:
+        """Measure what fits into equal shares of the time; return layers, d and n that did not."""
         live = list(itertools.product(LAYERS, self.options.d))
+        left: list[tuple[LayerKind, int, int]] = []
         for n in self.options.n:
             self.report(f"n={n:,}: {len(live)} layers, {ends - time.perf_counter():.0f} s left")
             remaining = list(live)
             for kind, d in live:
                 share = max(0.0, ends - time.perf_counter()) / len(remaining)
-                why = self._obstacle(kind, n, d, share) or self._try(kind, n, d)
-                if why:
+                if self._obstacle(kind, n, d, share) or self._try(kind, n, d):
                     remaining.remove((kind, d))
-                    self.skipped.append(SkippedSizes(layer=kind.name, d=d, n=n, why=why))
+                    left.append((kind, d, n))
             live = remaining
-            if not live:
-                return
+        return left
+
+    def _measure_with_the_rest(self, left: list[tuple[LayerKind, int, int]], ends: float) -> None:
+        """Measure on from the sizes that are left, the quickest first; name what is skipped."""
+        left.sort(key=lambda size: self._expected_seconds(*size))
+        for kind, d, first in left:
+            for n in (n for n in self.options.n if n >= first):
+                self.report(
+                    f"n={n:,}, d={d:,}, {kind.name}: {ends - time.perf_counter():.0f} s left"
+                )
+                rest = max(0.0, ends - time.perf_counter())
+                why = self._obstacle(kind, n, d, rest) or self._try(kind, n, d)
+                if why:
+                    self.skipped.append(SkippedSizes(layer=kind.name, d=d, n=n, why=why))
+                    break
 
     def _obstacle(self, kind: LayerKind, n: int, d: int, share: float) -> str:
         """Return why a size should not be measured, or ''."""
         if share <= 0:
             return "the time was over"
         numbers = kind.numbers(n, _shape(self.options, d))
-        needed, seconds = numbers * torch.finfo(self.dtype).bits / 8, 0.0
-        done = [cost for cost in self.costs if (cost.layer, cost.d) == (kind.name, d)]
-        if done:
-            last = done[-1]
+        needed = numbers * torch.finfo(self.dtype).bits / 8
+        last = self._last(kind, d)
+        if last is not None:
             needed = last.peak_bytes * numbers / kind.numbers(last.n, _shape(self.options, d))
-            # One run warms up, and one is for the memory.
-            seconds = last.seconds * self._growth(kind.name, last.n, n, d) * (2 + MIN_RUNS)
+        seconds = self._expected_seconds(kind, d, n)
         free = SHARE_OF_MEMORY * free_bytes(self.device)
         if needed > free:
             return f"it would need {_gib(needed)} of memory; {_gib(free)} may be used"
         if seconds > share:
-            return f"it would take {seconds:.2g} s; its share of the time is {share:.2g} s"
+            return f"it would take {seconds:.2g} s; {share:.2g} s were left for it"
         return ""
+
+    def _expected_seconds(self, kind: LayerKind, d: int, n: int) -> float:
+        """Return how long a size will take, by the last one that was measured; 0 if none was."""
+        last = self._last(kind, d)
+        if last is None:
+            return 0.0
+        # One run warms up, and one is for the memory.
+        return last.seconds * self._growth(kind.name, last.n, n, d) * (2 + MIN_RUNS)
+
+    def _last(self, kind: LayerKind, d: int) -> LayerCost | None:
+        done = [cost for cost in self.costs if (cost.layer, cost.d) == (kind.name, d)]
+        return done[-1] if done else None
 
     def _growth(self, layer: str, earlier: int, n: int, d: int) -> float:
         """Return by what the operations of a layer grow; those of a recurrence grow as n."""

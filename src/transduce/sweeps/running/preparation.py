@@ -16,9 +16,6 @@ from transduce.training.distributed import ProcessRank
 from transduce.training.run.folder import RunFolder
 from transduce.training.run.prepare import PreparedRun, check_settings, fitted_to, prepare_run
 
-BACKWARD_TOO = 3
-"""A backward pass has twice the operations of the forward pass."""
-
 
 @dataclass(frozen=True)
 class _Text:
@@ -50,8 +47,8 @@ def prepare_runs(
             tokens = budget.tokens
             if budget.operations is not None:
                 model = model or _model(run, texts[key], cache, phase)
-                per_token = cost_of(model, length=texts[key].mean_length).operations_per_token
-                tokens = budget.operations / (BACKWARD_TOO * per_token / 2)
+                cost = cost_of(model, length=texts[key].mean_length)
+                tokens = budget.operations / (cost.training_operations_per_token / 2)
             assert tokens is not None
             epochs[run.variation] = tokens / texts[key].epoch_tokens
     return epochs
