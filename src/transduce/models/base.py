@@ -166,7 +166,7 @@ class Seq2Seq(nn.Module, ABC):
         Only models with the ability of this name are asked to.
         """
         del last_ids, state, position, reach
-        raise InputError(f"a model of the class {type(self).__name__} scores its whole vocabulary")
+        raise InputError(f"a {type(self).__name__} model scores its whole vocabulary")
 
     def multi_token_step(self, ids: Tensor, state: Any, *, position: Tensor, reach: int) -> Tensor:
         """Read T more tokens of each sentence, [B, T], at once (see `MultiTokenSearchable`).
@@ -174,7 +174,7 @@ class Seq2Seq(nn.Module, ABC):
         Only models with the ability of this name are asked to.
         """
         del ids, state, position, reach
-        raise InputError(f"a model of the class {type(self).__name__} reads one token a step")
+        raise InputError(f"a {type(self).__name__} model reads one token a step")
 
     def decode(self, memory: Any, tgt_in: Tensor) -> Tensor:
         """Score every next token after every prefix of tgt_in, [B, T]: logits, [B, T, V]."""
@@ -190,4 +190,4 @@ class Seq2Seq(nn.Module, ABC):
     def attention_maps(self, src: Tensor, tgt_in: Tensor) -> AttentionMaps:
         """Return all attention weights for a source, [B, S], and a target shifted right, [B, T]."""
         del src, tgt_in
-        raise InputError(f"a model of the class {type(self).__name__} has no attention to show")
+        raise InputError(f"a {type(self).__name__} model has no attention to show")

@@ -48,7 +48,7 @@ def _check_int8(model: Seq2Seq) -> None:
         raise InputError(f"precision='int8' with torch is for the CPU: {instead}, or bf16")
     if not model.abilities.packed_weights:
         name = type(model).__name__
-        raise InputError(f"a model of the class {name} has no int8 form: use float32")
+        raise InputError(f"a {name} model has no int8 form: use float32")
     if not can_quantize():
         raise InputError(
             f"precision='int8' needs a processor with the instructions VNNI, and oneDNN: {instead}"

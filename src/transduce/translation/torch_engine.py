@@ -85,7 +85,7 @@ class TorchEngine(Engine):
             raise InputError("attention can be shown for one model, not for an ensemble")
         if not self.model.abilities.attention_maps:
             name = type(self.model).__name__
-            raise InputError(f"a model of the class {name} has no attention to show")
+            raise InputError(f"a {name} model has no attention to show")
         return self.model
 
     def cross_attention(self, pairs: Sequence[TokenPair]) -> list[Weights] | None:

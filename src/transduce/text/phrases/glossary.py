@@ -10,6 +10,7 @@ from transduce.text.phrases.boundaries import is_word_character
 MAX_TERMS = 100_000
 MAX_TERM_CHARACTERS = 200
 MAX_ALTERNATIVES = 16
+MOST_OF_BEGINNING = 4
 SAME = "="
 """As a target: the term stays as it is in the source."""
 CASE, PART = "case", "part"
@@ -42,31 +43,34 @@ class Glossary:
     terms: tuple[Term, ...]
     _by_text: dict[str, list[Term]] = field(init=False, compare=False, repr=False)
     _lengths: dict[str, list[int]] = field(init=False, compare=False, repr=False)
+    _beginning: int = field(init=False, compare=False, repr=False)  # characters that all terms have
 
     def __post_init__(self) -> None:
         by_text: dict[str, list[Term]] = {}
         lengths: dict[str, set[int]] = {}
         for term in self.terms:
-            key = _folded(term.source)
-            by_text.setdefault(key, []).append(term)
-            lengths.setdefault(key[0], set()).add(len(key))
+            by_text.setdefault(_folded(term.source), []).append(term)
+        beginning = min([MOST_OF_BEGINNING, *map(len, by_text)])
+        for key in by_text:
+            lengths.setdefault(key[:beginning], set()).add(len(key))
         object.__setattr__(self, "_by_text", by_text)
+        object.__setattr__(self, "_beginning", beginning)
         longest_first = {first: sorted(some, reverse=True) for first, some in lengths.items()}
         object.__setattr__(self, "_lengths", longest_first)
 
     def matches(self, text: str) -> Iterator[TermMatch]:
         """Stream the terms of a text; of those that begin at one place the longest, then go on."""
-        folded, place = _folded(text), 0
-        while place < len(text):
+        folded, size, free = _folded(text), self._beginning, 0
+        for place in range(len(text)):
+            if folded[place : place + size] not in self._lengths or place < free:
+                continue
             found = self._match_at(text, folded, place)
-            if found is None:
-                place += 1
-            else:
+            if found is not None:
                 yield found
-                place = found.end
+                free = found.end
 
     def _match_at(self, text: str, folded: str, start: int) -> TermMatch | None:
-        for length in self._lengths.get(folded[start], ()):
+        for length in self._lengths[folded[start : start + self._beginning]]:
             end = start + length
             if end > len(text):
                 continue
