@@ -154,7 +154,7 @@ def test_packed_weights_score_the_same() -> None:
 
 
 def test_it_has_no_attention_to_show() -> None:
-    with pytest.raises(InputError, match="ByteNet has no attention to show"):
+    with pytest.raises(InputError, match="a ByteNet model has no attention to show"):
         build().attention_maps(torch.tensor([[5]]), torch.tensor([[EOS_ID]]))
 
 

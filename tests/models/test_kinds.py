@@ -126,7 +126,7 @@ def test_it_is_listed_and_described(command: Command) -> None:
 @pytest.mark.usefixtures("recurrent")
 def test_attention_that_it_has_not_is_refused(tmp_path: Path) -> None:
     loaded = saved(tmp_path)
-    with pytest.raises(InputError, match="Recurrent has no attention to show"):
+    with pytest.raises(InputError, match="a Recurrent model has no attention to show"):
         attention_of(loaded.model, loaded.tokenizer, [5], [6])
 
 
