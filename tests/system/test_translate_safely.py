@@ -11,7 +11,7 @@ import pytest
 from tests.command import Command
 from tests.translation.likely import random_model, saved, sentences
 from transduce.bulk import workers
-from transduce.cli import translate as translate_command
+from transduce.cli.translation import lines as translated_lines
 from transduce.files.atomic import atomic_file, partial_name
 from transduce.files.locks import locked_own_file
 from transduce.translation.load import load
@@ -93,7 +93,7 @@ def test_input_that_changes_while_it_is_translated_is_an_error(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """It is cut, changed or appended to after it was counted and before it is translated."""
-    monkeypatch.setattr(translate_command, "WINDOW_OF_FILE", 5)
+    monkeypatch.setattr(translated_lines, "WINDOW_OF_FILE", 5)
     out = text.with_name("out")
 
     def changed_meanwhile(*arguments: Any, **named: Any) -> Any:

@@ -14,7 +14,7 @@ import pytest
 from tests.command import Command, KillAt, Result, start
 from tests.translation.likely import random_model, saved, sentences
 from transduce.bulk import workers
-from transduce.cli import translate as translate_command
+from transduce.cli.translation import lines as translated_lines
 from transduce.translation.load import load
 from transduce.translation.torch_engine import TorchEngine
 from transduce.translation.translator import Translator
@@ -30,7 +30,7 @@ FORMS = {
 
 @pytest.fixture(autouse=True)
 def small_windows(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(translate_command, "WINDOW_OF_FILE", 5)
+    monkeypatch.setattr(translated_lines, "WINDOW_OF_FILE", 5)
 
 
 @pytest.fixture(scope="module")

@@ -31,7 +31,6 @@ from transduce.cli.demo import demo
 from transduce.cli.describe import describe
 from transduce.cli.evaluate import evaluate
 from transduce.cli.export import export_model, import_model
-from transduce.cli.files.translate_file import translate_one_file
 from transduce.cli.pipelines.back_translate import back_translate, iterate
 from transduce.cli.pipelines.distill import distill
 from transduce.cli.presets import presets
@@ -43,6 +42,7 @@ from transduce.cli.terminal.parsing import StrictTyper, explain
 from transduce.cli.terminal.text_output import drop_unwritable_output
 from transduce.cli.train import train
 from transduce.cli.translate import translate
+from transduce.cli.translation.translate_file import translate_one_file
 from transduce.errors import InputError, TransduceError
 
 app = StrictTyper(

@@ -12,7 +12,7 @@ from transduce.cli.terminal.options import (
     PrecisionOption,
     ShortlistOption,
 )
-from transduce.cli.translate import MemoryFieldsOption
+from transduce.cli.translation.options import MemoryFieldsOption
 
 if TYPE_CHECKING:
     from transduce.serving.keys import Keys

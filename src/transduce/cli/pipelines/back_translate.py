@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from transduce.cli.files.shards import OnOption, ShardLinesOption
 from transduce.cli.pipelines.distill import WindowOption
 from transduce.cli.pipelines.training_options import (
     EpochsOption,
@@ -27,6 +26,7 @@ from transduce.cli.terminal.options import (
     ToOption,
 )
 from transduce.cli.train import DevSrcOption, DevTgtOption, HeldOutOption, PresetOption
+from transduce.cli.translation.shards import OnOption, ShardLinesOption
 from transduce.errors import counted
 
 if TYPE_CHECKING:

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from transduce.cli.files.shards import OnOption, ShardLinesOption
 from transduce.cli.pipelines.training_options import (
     EpochsOption,
     MinutesOption,
@@ -26,6 +25,7 @@ from transduce.cli.terminal.options import (
     SetOption,
 )
 from transduce.cli.train import DevSrcOption, DevTgtOption
+from transduce.cli.translation.shards import OnOption, ShardLinesOption
 
 if TYPE_CHECKING:
     from transduce.pipelines.distillation import Distillation

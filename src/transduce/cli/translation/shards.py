@@ -73,7 +73,7 @@ def write_parts(
     import transduce
     from transduce.bulk.made_from import TextFiles
     from transduce.bulk.translate import BulkText, translate_text, workers_for
-    from transduce.cli.files.shard_display import watching_parts
+    from transduce.cli.translation.shard_display import watching_parts
 
     began = time.monotonic()
     if on is not None:

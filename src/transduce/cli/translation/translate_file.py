@@ -16,7 +16,7 @@ from transduce.cli.terminal.options import (
     PrecisionOption,
     ShortlistOption,
 )
-from transduce.cli.translate import (
+from transduce.cli.translation.options import (
     ForbidOption,
     GlossaryOption,
     KeepOption,
@@ -24,7 +24,6 @@ from transduce.cli.translate import (
     MemoryOption,
     SoftOption,
     WholeLinesOption,
-    read_memory,
 )
 from transduce.errors import counted
 
@@ -91,24 +90,14 @@ def translate_one_file(
     check_new_file(out)
     file_format(str(file))  # refuse what is not known before a model is loaded
 
+    from transduce.cli.translation import requested
     from transduce.translation.documents.translate import translate_file
-    from transduce.translation.load import default_options, load
-    from transduce.translation.wording.read import read_forbidden, wording
+    from transduce.translation.load import load
 
-    own = default_options(model)
-    known = read_memory(memory, memory_fields, threshold=1, as_prefix=False)
     options = replace(
-        own,
-        memory=known,
-        beam=own.beam if beam is None else beam,
-        alpha=own.alpha if alpha is None else alpha,
-        whole_lines=whole_lines,
-        wording=wording(
-            glossary,
-            forbid=() if forbid is None else read_forbidden(forbid),
-            keep=keep or [],
-            soft=soft,
-        ),
+        requested.search_options(model, beam, alpha, whole_lines=whole_lines),
+        memory=requested.memory_use(memory, memory_fields, threshold=1, as_prefix=False),
+        wording=requested.wording_rules(glossary, forbid, keep, soft=soft),
     )
     translator = load(
         model,

@@ -1,1 +1,0 @@
-"""Whole documents for commands that translate."""

@@ -1,0 +1,1 @@
+"""What the commands that translate consist of: options, prefixes, and forms of output."""
