@@ -115,29 +115,24 @@ def translate(
     only_text = {"--n-best": n_best, "--prefix": prefix, "--prefix-text": prefix_text}
     only_text |= {"--jsonl": jsonl or None, "--draw": draw}
     document = read_document(text_format, lines.files, only_text)
-    if draw is not None:
-        check_drawing(draw, model)
+    check_drawing(draw, model)
     prefixes = Prefixes.of(prefix, prefix_text, lines)
     total = _count_lines(lines, prefixes) if lines.can_be_read_twice and not document else None
 
-    # From here on torch is needed.
     from transduce.bulk.made_from import OutputSettings
     from transduce.bulk.workers import ModelSource
     from transduce.cli.translation import requested
     from transduce.cli.translation.lines import LineTranslation
 
     given = {"temperature": temperature, "top_k": top_k, "top_p": top_p, "seed": seed}
-    sampling = requested.sampling_options(given, is_wanted=sample)
+    sampling = requested.sampling(given, is_wanted=sample)
+    words = requested.rules(glossary, forbid, keep, keep_placeholders=keep_placeholders, soft=soft)
     options = replace(
-        requested.search_options(model, beam, alpha, whole_lines=whole_lines),
+        requested.search(model, beam, alpha, whole_lines=whole_lines),
         n_best=1 if n_best is None else n_best,
         sampling=sampling,
-        wording=requested.wording_rules(
-            glossary, forbid, keep, keep_placeholders=keep_placeholders, soft=soft
-        ),
-        memory=requested.memory_use(
-            memory, memory_fields, memory_threshold, as_prefix=memory_prefix
-        ),
+        wording=words,
+        memory=requested.memory(memory, memory_fields, memory_threshold, as_prefix=memory_prefix),
     )
     if draft is not None:
         options.check_for_draft(has_prefixes=prefixes() is not None)
@@ -154,8 +149,7 @@ def translate(
     if document is not None:
         write_bytes(translate_markup(translator, document, options, window=window), file)
         return
-    at_once = 1 if window is None and lines.is_interactive else window
-    LineTranslation(translator, lines, output, prefixes, at_once, draw).run(file, total)
+    LineTranslation(translator, lines, output, prefixes, window, draw).run(file, total)
 
 
 def _no_folders(files: list[Path]) -> list[Path]:

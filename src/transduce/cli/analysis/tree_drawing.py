@@ -5,8 +5,10 @@ from pathlib import Path
 from transduce.errors import InputError
 
 
-def check_drawing(path: Path, model: Path) -> None:
+def check_drawing(path: Path | None, model: Path) -> None:
     """Raise before the work is done if there will be no tree, or no place for its picture."""
+    if path is None:
+        return
     from transduce.cli.terminal.text_output import check_new_file
     from transduce.models.folder import load_settings
 

@@ -87,10 +87,9 @@ class LineTranslation:
                         self._note(notes, number, translation)
             except KeyboardInterrupt:
                 if done:
+                    begun = f"{done:,} of {counted(total, 'line is', 'lines are')} in {out}.partial"
                     typer.echo(
-                        f"{done:,} of {counted(total, 'line is', 'lines are')} "
-                        f"in {out}.partial: the same command goes "
-                        "on from there",
+                        f"{begun}: the same command goes on from there",
                         err=True,
                     )
                 raise
@@ -131,11 +130,12 @@ class LineTranslation:
         self, *, total: int | None, start: int = 0
     ) -> Iterator[tuple[int, Translation]]:
         """Translate the lines from a number on; show the progress if the total is known."""
+        at_once = 1 if self.window is None and self.lines.is_interactive else self.window
         stream = self.translator.stream(
             self.lines,
             self.output.options,
             prefixes=self.prefixes(),
-            window=self.window,
+            window=at_once,
             start=start,
         )
         shown = _with_progress(stream, None if total is None else total - start)

@@ -15,9 +15,7 @@ from transduce.translation.wording.read import read_forbidden, wording
 from transduce.translation.wording.rules import Wording
 
 
-def search_options(
-    model: Path, beam: int | None, alpha: float | None, *, whole_lines: bool
-) -> Options:
+def search(model: Path, beam: int | None, alpha: float | None, *, whole_lines: bool) -> Options:
     """Return how to translate: as the model's task wants it, but for what is given."""
     own = default_options(model)
     return replace(
@@ -28,7 +26,7 @@ def search_options(
     )
 
 
-def sampling_options(given: dict[str, Any], *, is_wanted: bool) -> Sampling | None:
+def sampling(given: dict[str, Any], *, is_wanted: bool) -> Sampling | None:
     """Check the options of sampling; return None if it is not wanted."""
     given = {name: value for name, value in given.items() if value is not None}
     if not is_wanted:
@@ -46,7 +44,7 @@ def sampling_options(given: dict[str, Any], *, is_wanted: bool) -> Sampling | No
     return Sampling(**given)
 
 
-def wording_rules(
+def rules(
     glossary: Path | None,
     forbid: Path | None,
     keep: Sequence[str] | None,
@@ -64,7 +62,7 @@ def wording_rules(
     )
 
 
-def memory_use(
+def memory(
     path: Path | None, fields: str, threshold: float, *, as_prefix: bool
 ) -> MemoryUse | None:
     """Read a translation memory, if one is given."""

@@ -95,9 +95,9 @@ def translate_one_file(
     from transduce.translation.load import load
 
     options = replace(
-        requested.search_options(model, beam, alpha, whole_lines=whole_lines),
-        memory=requested.memory_use(memory, memory_fields, threshold=1, as_prefix=False),
-        wording=requested.wording_rules(glossary, forbid, keep, soft=soft),
+        requested.search(model, beam, alpha, whole_lines=whole_lines),
+        memory=requested.memory(memory, memory_fields, threshold=1, as_prefix=False),
+        wording=requested.rules(glossary, forbid, keep, soft=soft),
     )
     translator = load(
         model,
