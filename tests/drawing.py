@@ -31,6 +31,7 @@ def model_configs(draw: st.DrawFn, /, **fixed: Any) -> TransformerConfig:
         "d_k": draw(st.integers(1, 6)),
         "d_v": draw(st.integers(1, 6)),
         "attention_bias": draw(st.booleans()),
+        "tied_output": draw(st.booleans()),
         "norm": draw(st.sampled_from(["post", "pre"])),
         "positions": draw(st.sampled_from(["sinusoidal", "learned"])),
         "max_positions": 32,

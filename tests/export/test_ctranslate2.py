@@ -46,6 +46,7 @@ SHAPES: dict[str, dict[str, Any]] = {
         "positions": "learned",
         "attention_bias": True,
         "output_bias": True,
+        "tied_output": False,
         "activation": "swish",
         "norm_epsilon": 1e-3,
         "kv_heads": 2,

@@ -135,6 +135,7 @@ def test_zero_biases_come_back_too(tmp_path: Path) -> None:
     [
         ("norm", "pre", "model.norm=pre, but Marian normalises after"),
         ("positions", "learned", "model.positions=learned, but Marian's are sinusoidal"),
+        ("tied_output", False, "model.tied_output=false, but our Marian models have one matrix"),
         ("d_k", 4, "Marian splits d_model=16 evenly among its 2 heads"),
         ("d_v", 4, "Marian splits d_model=16 evenly among its 2 heads"),
     ],

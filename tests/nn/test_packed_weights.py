@@ -15,7 +15,8 @@ from transduce.nn.packed_weights import PackedLinear, can_pack, pack
 pytestmark = pytest.mark.skipif(not can_pack(), reason="this build of torch has no oneDNN")
 
 
-@given(model=models(), src=padded_ids(sentences=3), tgt=padded_ids(sentences=3))
+# A norm of two numbers is nearly a step, which would turn rounding into a difference: hence 16.
+@given(model=models(d_model=16), src=padded_ids(sentences=3), tgt=padded_ids(sentences=3))
 def test_a_packed_model_computes_the_same(
     model: Transformer, src: torch.Tensor, tgt: torch.Tensor
 ) -> None:

@@ -4,6 +4,7 @@ import csv
 import json
 import math
 from pathlib import Path
+from typing import get_args
 
 import pytest
 
@@ -234,8 +235,6 @@ def test_a_report_of_a_real_sweep_by_the_command(command: Command, tmp_path: Pat
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)
 def test_a_sweep_recipe_expands_to_rows_that_differ_from_base(path: Path, tmp_path: Path) -> None:
     plan = make_plan(read_sweep_file(path), tmp_path)
-    assert set(plan.rows) <= set(TABLE_3)
-    assert {TABLE_3[row].group for row in plan.rows} == {"", *"ABCDE"}
     seeds = [run.seed for run in plan.runs if run.variation == "base"]
     assert len(seeds) > 1, "the base has the noise of seeds"
     shown = {}
@@ -245,6 +244,38 @@ def test_a_sweep_recipe_expands_to_rows_that_differ_from_base(path: Path, tmp_pa
         assert config["training"].get("learning_rate"), "fitted to no machine"
         assert "p_drop" in config["model"], "fitted to no corpus"
     assert len(set(shown.values())) == len(plan.rows), "all rows are different"
+
+
+@pytest.mark.parametrize(
+    "path", [path for path in RECIPES if "table3" in path.stem], ids=lambda path: path.stem
+)
+def test_a_sweep_of_table_3_has_rows_of_all_its_groups(path: Path, tmp_path: Path) -> None:
+    plan = make_plan(read_sweep_file(path), tmp_path)
+    assert set(plan.rows) <= set(TABLE_3)
+    assert {TABLE_3[row].group for row in plan.rows} == {"", *"ABCDE"}
+
+
+@pytest.mark.parametrize(
+    ("name", "settings"),
+    [
+        ("after_blocks", ["positions", "activation", "norm", "norm_kind", "kv_heads"]),
+        ("after_mixers", ["encoder_mixers"]),
+    ],
+)
+def test_what_came_after_the_paper_has_a_row_for_each_choice(
+    name: str, settings: list[str], tmp_path: Path
+) -> None:
+    [path] = [path for path in RECIPES if path.stem == name]
+    models = [
+        TransformerConfig(**run.request().settings()["model"])
+        for run in make_plan(read_sweep_file(path), tmp_path).runs
+    ]
+    for setting in settings:
+        chosen = {str(getattr(model, setting)) for model in models}
+        choices = get_args(TransformerConfig.model_fields[setting].annotation)
+        assert len(chosen) > 1, setting
+        if choices and all(isinstance(choice, str) for choice in choices):
+            assert chosen >= {*choices} - {"swish"}, "Marian's, which did not come after"
 
 
 def test_the_rows_of_the_recipe_for_table_3_are_the_papers(tmp_path: Path) -> None:

@@ -204,8 +204,8 @@ def _fill(spec: Any, model: Transformer) -> None:
     """Set every tensor of an empty specification."""
     for table in spec.encoder.embeddings:
         table.weight = (model.src_embedding or model.embedding).weight.detach()
-    for table in (spec.decoder.embeddings, spec.decoder.projection):
-        table.weight = model.embedding.weight.detach()
+    spec.decoder.embeddings.weight = model.embedding.weight.detach()
+    spec.decoder.projection.weight = model.embedding.output.detach()
     if model.embedding.bias is not None:
         spec.decoder.projection.bias = model.embedding.bias.detach()
     for stack in (spec.encoder, spec.decoder):

@@ -124,6 +124,8 @@ def refusal(config: ModelConfig) -> str | None:
             f"model.src_vocab_size={config.src_vocab_size}: source and target have a vocabulary "
             "each, but the tokenizer of an exported folder has one for both"
         )
+    if isinstance(config, TransformerConfig) and not config.tied_output:
+        return "model.tied_output=false, but our Marian models have one matrix for both"
     if not is_exportable(config, "huggingface"):
         return f"model.kind={config.kind}, but Marian models are Transformers"
     if config.norm != "post":

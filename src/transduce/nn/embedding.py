@@ -10,9 +10,11 @@ from torch import Tensor, nn
 class Embedding(nn.Module):
     """One matrix for the source, the target and, transposed, the output.
 
-    Where the source has a vocabulary of its own, it has a `SourceEmbedding`.
+    Where the source has a vocabulary of its own, it has a `SourceEmbedding`. An output that is not
+    tied has a matrix of its own too.
     """
 
+    output_weight: nn.Parameter | None
     bias: nn.Parameter | None
 
     def __init__(
@@ -20,6 +22,7 @@ class Embedding(nn.Module):
         vocab_size: int,
         d_model: int,
         *,
+        tied: bool = True,
         bias: bool = False,
         scale: float | None = None,
         std: float | None = None,
@@ -32,6 +35,7 @@ class Embedding(nn.Module):
         self.scale = math.sqrt(d_model) if scale is None else scale
         self.std = d_model**-0.5 if std is None else std
         self.weight = nn.Parameter(torch.empty(vocab_size, d_model))
+        self.output_weight = None if tied else nn.Parameter(torch.empty(vocab_size, d_model))
         self.bias = nn.Parameter(torch.empty(vocab_size)) if bias else None
 
     def init_weights(self) -> None:
@@ -41,6 +45,8 @@ class Embedding(nn.Module):
         layers. As outputs, they give logits of variance 1 for a normalised state.
         """
         nn.init.normal_(self.weight, std=self.std)
+        if self.output_weight is not None:
+            nn.init.normal_(self.output_weight, std=self.std)
         if self.bias is not None:
             nn.init.zeros_(self.bias)
 
@@ -51,12 +57,17 @@ class Embedding(nn.Module):
         """Look up ids and scale, by sqrt(d_model) if nothing else is given."""
         return F.embedding(ids, self.weight) * self.scale  # [B, T, d_model]
 
+    @property
+    def output(self) -> Tensor:
+        """The matrix that turns states into scores, without the bias."""
+        return self.weight if self.output_weight is None else self.output_weight
+
     def logits(
         self,
         x: Tensor,  # [B, T, d_model]
     ) -> Tensor:
-        """Score every entry of the vocabulary, with the same matrix; a bias is a deviation."""
-        return F.linear(x, self.weight, self.bias)  # [B, T, V]
+        """Score every entry of the vocabulary; another matrix or a bias is a deviation."""
+        return F.linear(x, self.output, self.bias)  # [B, T, V]
 
     def with_bias(self, x: Tensor) -> Tensor:
         """Append a 1 if there is a bias: the product with `projection` is then the logits."""
@@ -66,8 +77,8 @@ class Embedding(nn.Module):
     def projection(self) -> Tensor:
         """The matrix of the logits; its last column is the bias, if there is one."""
         if self.bias is None:
-            return self.weight
-        return torch.cat([self.weight, self.bias[:, None]], dim=1)
+            return self.output
+        return torch.cat([self.output, self.bias[:, None]], dim=1)
 
 
 class SourceEmbedding(Embedding):

@@ -83,9 +83,10 @@ class Int8Embedding(Embedding):
 
     def __init__(self, embedding: Embedding) -> None:
         nn.Module.__init__(self)
-        self.weight, self.bias = embedding.weight, embedding.bias
+        self.weight, self.output_weight = embedding.weight, None
+        self.bias = embedding.bias
         self.scale, self.std = embedding.scale, embedding.std
-        self._projection = Int8Linear.of(embedding.weight, embedding.bias)
+        self._projection = Int8Linear.of(embedding.output, embedding.bias)
 
     def logits(self, x: Tensor) -> Tensor:
         """Score every entry of the vocabulary."""

@@ -43,7 +43,7 @@ def assemble(c: TransformerConfig) -> Transformer:
         return make_norm(c.norm_kind, c.d_model, epsilon=c.norm_epsilon)
 
     return Transformer(
-        Embedding(c.vocab_size, c.d_model, bias=c.output_bias),
+        Embedding(c.vocab_size, c.d_model, tied=c.tied_output, bias=c.output_bias),
         added.get(c.positions, NoPositions)(c.max_positions, c.d_model),
         Parts(
             encoder_mixer=partial(_mixer, c, causal=False),

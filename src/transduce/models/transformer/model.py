@@ -296,8 +296,13 @@ class Transformer(Seq2Seq):
                 isinstance(layer.cross_attention, LowRankAttention) for layer in self.decoder
             ),
             alignment_head=(self.alignment_layer, 0) if self.guided_alignment > 0 else None,
-            exports=frozenset({"ctranslate2", "huggingface"} if is_papers else ()),
+            exports=self._exports if is_papers else frozenset(),
         )
+
+    @property
+    def _exports(self) -> frozenset[str]:
+        is_tied = self.embedding.output_weight is None
+        return frozenset({"ctranslate2", "huggingface"} if is_tied else {"ctranslate2"})
 
     def _has_papers_blocks(self) -> bool:
         """Return whether all is the paper's but the attentions; swish counts as the paper's."""

@@ -85,6 +85,10 @@ class TransformerConfig(ModelConfig):
     attention_bias: bool = Field(
         default=False, description="biases in the attention projections; a deviation if true"
     )
+    tied_output: bool = Field(
+        default=True,
+        description="the output has the matrix of the embeddings (§3.4); a deviation if false",
+    )
     output_bias: bool = Field(
         default=False, description="a bias in the output projection; a deviation if true"
     )
