@@ -22,7 +22,7 @@ from pathlib import Path
 
 import torch
 
-from transduce.config.augment import USUAL_RATES
+from transduce.config.sections.augment import USUAL_RATES
 from transduce.data.corpus import TwoFiles, read_lines, read_pairs
 from transduce.data.loader import Loader
 from transduce.data.noise import epochs

@@ -14,7 +14,7 @@ import pytest
 
 from tests.command import Command, Result
 from transduce.config.load import load_config, to_yaml
-from transduce.config.schema import NO_LIMIT
+from transduce.config.sections.training import NO_LIMIT
 from transduce.training.run.events import Event, Finished, Saved, Scored, Started, Stepped
 from transduce.training.run.journal import Journal
 

@@ -6,10 +6,10 @@ from hypothesis import strategies as st
 
 from tests.drawing import model_configs, transformer_config
 from transduce import Config, ConfigError, load_config
-from transduce.config.augment import USUAL_RATES
 from transduce.config.load import to_yaml
 from transduce.config.presets import all_presets
 from transduce.config.schema import TrainingConfig, setting_names
+from transduce.config.sections.augment import USUAL_RATES
 from transduce.models.transformer.settings import TransformerConfig
 
 

@@ -11,8 +11,8 @@ from unittest.mock import patch
 import pytest
 
 from tests.data.preparing import PAIRS, decoded, prepared, two_files
-from transduce.config.augment import AugmentConfig
 from transduce.config.schema import DataConfig
+from transduce.config.sections.augment import AugmentConfig
 from transduce.data.batch import Batch
 from transduce.data.loader import Loader
 from transduce.data.noise import epochs

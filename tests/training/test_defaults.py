@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from tests.models.recurrent import RecurrentConfig
 from transduce.config import kinds
 from transduce.config.presets import preset_named
-from transduce.config.schema import NO_LIMIT, Config, Tree, merge
+from transduce.config.schema import Config, Tree, merge
+from transduce.config.sections.training import NO_LIMIT
 from transduce.data.store import Sentences, Store
 from transduce.errors import ConfigError
 from transduce.training.plan.defaults import (

@@ -89,7 +89,7 @@ def _leaves(tree: dict[str, Any], above: str = "") -> Iterator[tuple[str, str]]:
 
 
 def _in_plain_words(value: Any) -> str:
-    from transduce.config.schema import NO_LIMIT
+    from transduce.config.sections.training import NO_LIMIT
 
     if value is None or value == NO_LIMIT:
         return "none"

@@ -11,10 +11,10 @@ from typing import Any
 
 import yaml
 
-from transduce.config.augment import AugmentConfig
 from transduce.config.presets import all_presets, preset_named
 from transduce.config.renamed import with_current_names
 from transduce.config.schema import Config, Section, Tree, merge
+from transduce.config.sections.augment import AugmentConfig
 from transduce.errors import ConfigError, did_you_mean
 from transduce.files.regular import read_regular, read_stream
 

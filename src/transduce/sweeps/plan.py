@@ -13,7 +13,8 @@ from typing import Any
 from transduce.config.load import read_recipe
 from transduce.config.presets import preset_named
 from transduce.config.renamed import with_current_names
-from transduce.config.schema import NO_LIMIT, Tree, merge
+from transduce.config.schema import Tree, merge
+from transduce.config.sections.training import NO_LIMIT
 from transduce.errors import ConfigError, InputError, TransduceError, did_you_mean
 from transduce.files.atomic import atomic_file
 from transduce.files.errors import reporting_read_errors, reporting_write_errors

@@ -267,7 +267,7 @@ def describe_data(data: "DataSummary", settings: "DataConfig") -> "Iterator[str]
 
 def _summary(config: "Config", data: "DataSummary | None", done: int) -> "Iterator[str]":
     """Describe the run, of which some steps may be done, in a few lines."""
-    from transduce.config.schema import NO_LIMIT
+    from transduce.config.sections.training import NO_LIMIT
 
     m, t, r = config.model, config.training, config.run
     yield f"model: {m.summary()}"

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from itertools import permutations
 from pathlib import Path, PurePath
 
-from transduce.config.languages import CODE, NamedCorpora
 from transduce.config.schema import DataConfig
+from transduce.config.sections.languages import CODE, NamedCorpora
 from transduce.data.corpus import FORMATS, format_of, read_texts
 from transduce.data.formats.lines import COMPRESSED
 from transduce.errors import ConfigError, InputError, counted, did_you_mean

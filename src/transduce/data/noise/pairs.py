@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from transduce.config.augment import EXCLUSIVE, AugmentConfig
+from transduce.config.sections.augment import EXCLUSIVE, AugmentConfig
 from transduce.data.batching import hash_noise, splitmix64
 from transduce.data.encoding.side import Side, id_type
 from transduce.data.noise.changes import (

@@ -11,7 +11,8 @@ from typing import Any
 
 from transduce.config.kinds import DEFAULT_KIND, find_kind
 from transduce.config.presets import presets_of
-from transduce.config.schema import NO_LIMIT, Config, TrainingConfig, Tree, merge
+from transduce.config.schema import Config, TrainingConfig, Tree, merge
+from transduce.config.sections.training import NO_LIMIT
 from transduce.data.languages.weights import stage_weights
 from transduce.data.store import Store
 from transduce.errors import ConfigError, counted

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Self
 
 from pydantic import Field, model_validator
 
-from transduce.config.section import Section
+from transduce.config.sections.section import Section
 
 Rate = Annotated[float, Field(ge=0, le=1)]
 

@@ -6,7 +6,7 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from transduce.config.section import Section
+from transduce.config.sections.section import Section
 
 CODE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_-]{0,30}")
 """What a language may be called: en, pt-BR, zh_Hans."""
