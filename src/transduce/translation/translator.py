@@ -7,7 +7,7 @@ unless two candidates have the same score but for rounding.
 
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from itertools import chain, islice
 from pathlib import Path
@@ -15,58 +15,41 @@ from typing import Any, Literal
 
 import torch
 
-from transduce.errors import InputError, counted
+from transduce.errors import InputError
 from transduce.hardware.allocator import release_freed_memory
 from transduce.models.attention import Attention, attention_of
 from transduce.models.base import Searchable
 from transduce.models.shortlist import Shortlist
-from transduce.search.hypothesis import Hypothesis
 from transduce.search.speculative.drafter import Drafter
 from transduce.tasks.base import Task
 from transduce.tasks.translation import TranslationTask
 from transduce.text.markup.document import MarkupFormat, read_markup
-from transduce.text.markup.marked import Line, MarkedText, text_of
-from transduce.text.phrases.patterns import Pattern
-from transduce.text.phrases.signs import SIGNS, SignedText, put_back, signed_source
-from transduce.text.pieces import Piece, cut, join
+from transduce.text.markup.marked import Line, MarkedText
 from transduce.text.scripts import main_script, name_of_script
-from transduce.text.sentences import split_sentences
 from transduce.text.special_ids import EOS_ID
 from transduce.text.spelling import scripts_of_vocabulary
 from transduce.text.tokenizer import Tokenizer
-from transduce.translation.engine import (
-    EncodedSentence,
-    Engine,
-    SearchResult,
-    length,
-    log_probability,
-    penalty,
-)
+from transduce.translation.engine import Engine
 from transduce.translation.languages import NO_TAGS, tags_of
-from transduce.translation.lines import (
-    InputLine,
-    count_in_whole_windows,
-    numbered,
-    windows,
-)
+from transduce.translation.lines import InputLine, count_in_whole_windows, numbered, windows
 from transduce.translation.markup.documents import translated_document
-from transduce.translation.markup.tags import (
-    TranslatedPiece,
-    UntaggedLine,
-    put_tags_back,
-)
+from transduce.translation.markup.tags import UntaggedLine, put_tags_back
 from transduce.translation.memory.read import MemoryInput, MemoryUse, as_memory
 from transduce.translation.memory.use import Beginnings, translate_with_memory
-from transduce.translation.options import Alternative, Options, Translation
+from transduce.translation.options import Options, Translation
+from transduce.translation.sentences.encode import LineEncoder
+from transduce.translation.sentences.join import (
+    TranslatedSentence,
+    joined,
+    pieces_of_alternatives,
+    read_results,
+)
 from transduce.translation.torch_engine import TorchEngine
 from transduce.translation.wording.read import GlossaryInput, as_glossary
-from transduce.translation.wording.rules import NO_WORDING, PhraseRule, Wording, sign_rules
-from transduce.translation.wording.sentences import check_can_hint, with_wording
+from transduce.translation.wording.sentences import check_can_hint
 
 WINDOWS_UNTIL_RELEASE = 16
 """Windows after which freed memory is returned to the system."""
-NEXT_PIECE = 2_654_435_769
-"""Added to the number of a line for each of its pieces, so that each has its own sample."""
 
 TextFormat = Literal["text"] | MarkupFormat
 
@@ -115,7 +98,6 @@ class Translator:
         self.sources = tuple(sources)
         self.to: str | None = None  # the language that it translates into, of several
         self._tag_on: Literal["source", "target"] = tag_on
-        self._tags = NO_TAGS
         self._tokenizer = tokenizer
         self._task = task or TranslationTask()
         if not isinstance(model, Engine):
@@ -124,10 +106,10 @@ class Translator:
         self._engine = model
         self._beam = beam or self._task.beam
         self._by_sentence = by_sentence and self._task.splits_lines
-        self._max_positions = max_positions
         taken = 1 + bool(tokenizer.languages and tag_on == "source")  # by EOS, and by a tag
         limits = [self._task.max_src_tokens, max_positions and max_positions - taken]
-        self._max_src_tokens = min((n for n in limits if n is not None), default=None)
+        max_src_tokens = min((n for n in limits if n is not None), default=None)
+        self._encoder = LineEncoder(tokenizer, self._task, NO_TAGS, max_positions, max_src_tokens)
 
     @property
     def engine_name(self) -> str:
@@ -159,7 +141,7 @@ class Translator:
         if wanted == self.to:
             return self
         bound = copy(self)
-        bound.to, bound._tags = wanted, tags
+        bound.to, bound._encoder = wanted, replace(self._encoder, tags=tags)
         return bound
 
     def translate(
@@ -277,7 +259,7 @@ class Translator:
 
     def count_tokens(self, texts: Sequence[str]) -> list[int]:
         """Return the number of tokens of each text."""
-        return [len(ids) for ids in self._tokenizer.encode_batch(texts)]
+        return self._encoder.count_tokens(texts)
 
     def unknown_script(self, text: str) -> str | None:
         """Return the script of a text if the model was hardly trained on any text in it."""
@@ -299,72 +281,36 @@ class Translator:
     def _with_memory(self, lines: list[InputLine], options: Options) -> list[Translation]:
         if options.memory is None:
             return self._translate(lines, options)
-        parts = (self._engine, self._tokenizer, self._tags, self._max_positions)
+        encoder = self._encoder
+        parts = (self._engine, self._tokenizer, encoder.tags, encoder.max_positions)
         return translate_with_memory(lines, options, self._translate, beginnings=Beginnings(*parts))
 
     def _translate(self, lines: list[InputLine], options: Options) -> list[Translation]:
         by_sentence = self._by_sentence and not options.whole_lines
-        patterns = options.wording.patterns
-        encoded = self._encoded(lines, by_sentence=by_sentence, patterns=patterns)
-        if options.wording != NO_WORDING:
-            encoded = [self._with_wording(line, options.wording) for line in encoded]
-        found = self._engine.search_with_retry(
-            [s for line in encoded for s in line.sentences], options
-        )
-        every_id = (hypothesis.ids for one in found for hypothesis in one.hypotheses)
-        sources = (
-            sentence.text
-            for one, sentence in zip(
-                found, chain(*(line.sentences for line in encoded)), strict=True
-            )
-            for _ in one.hypotheses
-        )
-        texts = map(self._task.read_target, self._tokenizer.decode_batch(every_id), sources)
-        results = ((one, [next(texts) for _ in one.hypotheses]) for one in found)
-        joined, untagged = [], {}
+        encoded = self._encoder.encode(lines, options.wording, by_sentence=by_sentence)
+        sentences = [sentence for line in encoded for sentence in line.sentences]
+        found = self._engine.search_with_retry(sentences, options)
+        read = read_results(sentences, found, self._tokenizer, self._task)
+        translations: list[Translation] = []
+        untagged: dict[int, UntaggedLine] = {}  # by the number of the line
         for number, line in enumerate(encoded):
-            of_line = [self._as_read(next(results), sentence) for sentence in line.sentences]
-            attention = self._attention(line, of_line) if options.attention else ()
-            joined.append(replace(_joined(line, of_line, options), attention=attention))
+            of_line = list(islice(read, len(line.sentences)))
+            translation = joined(line, of_line, alpha=options.alpha)
+            if options.attention:
+                translation = replace(translation, attention=self._attention(of_line))
+            translations.append(translation)
             if isinstance(line.source, MarkedText):
-                pieces = [_pieces(line, chosen) for chosen in _ranked(line, of_line).values()]
-                untagged[number] = UntaggedLine(line.source, joined[-1], pieces)
+                pieces = pieces_of_alternatives(line, of_line)
+                untagged[number] = UntaggedLine(line.source, translation, pieces)
         tagged = put_tags_back(list(untagged.values()), self._engine, self._tokenizer)
         for number, translation in zip(untagged, tagged, strict=True):
-            joined[number] = translation
-        return joined
+            translations[number] = translation
+        return translations
 
-    def _with_wording(self, line: "_EncodedLine", wording: Wording) -> "_EncodedLine":
-        parts = (wording, self._tokenizer)
-        sentences = [
-            with_wording(sentence, *parts, max_tokens=self._max_src_tokens)
-            for sentence in line.sentences
-        ]
-        return replace(line, sentences=sentences)
-
-    def _as_read(
-        self, result: tuple[SearchResult, list[str]], sentence: EncodedSentence
-    ) -> tuple[SearchResult, list[str]]:
-        """Put placeholders back, and add what was unusual about a sentence and its translation."""
-        found, texts = result
-        missing = [
-            f"{value!r} is missing"
-            for value, sign in zip(sentence.values, SIGNS, strict=False)
-            if texts[0].count(sign) < sentence.text.count(sign)
-        ]
-        note = "; ".join(filter(None, (sentence.note, found.note, *missing)))
-        if self._tokenizer.has_placeholders:
-            texts = [put_back(text, sentence.values) for text in texts]
-        return replace(found, note=note), texts
-
-    def _attention(
-        self, line: "_EncodedLine", results: list[tuple[SearchResult, list[str]]]
-    ) -> tuple[Attention, ...]:
-        """Return the attention for each piece and its best translation."""
+    def _attention(self, sentences: Sequence[TranslatedSentence]) -> tuple[Attention, ...]:
+        """Return the attention for each sentence and its best translation."""
         model = self._engine.attention_model()
-        chosen = (
-            (s, found.hypotheses[0]) for s, (found, _) in zip(line.sentences, results, strict=True)
-        )
+        chosen = ((one.sentence, one.hypotheses[0]) for one in sentences)
         return tuple(
             attention_of(
                 model,
@@ -375,160 +321,3 @@ class Translator:
             )
             for sentence, best in chosen
         )
-
-    def _encoded(
-        self, lines: list[InputLine], *, by_sentence: bool, patterns: Sequence[Pattern]
-    ) -> list["_EncodedLine"]:
-        """Encode lines in pieces that the model can read; a blank line has none."""
-        texts = [self._task.to_source(" ".join(text_of(line.source).split())) for line in lines]
-        given = [self._task.to_target(line.prefix.rstrip()) for line in lines]
-        split = [split_sentences(text) if by_sentence else [text] if text else [] for text in texts]
-        signed = [
-            [signed_source(part, self._tokenizer, patterns) for part in parts] for parts in split
-        ]
-        given = [
-            parts[0].like(text, patterns) if parts else text
-            for parts, text in zip(signed, given, strict=True)
-        ]
-        prefixes = self._tokenizer.encode_targets(given) if any(given) else [[] for _ in given]
-        ids = iter(self._tokenizer.encode_batch([one.text for one in chain.from_iterable(signed)]))
-        encoded = []
-        for line, parts, prefix, text in zip(lines, signed, prefixes, given, strict=True):
-            if self._max_positions is not None and len(prefix) >= self._max_positions:
-                raise InputError(
-                    f"line {line.number + 1:,}: a prefix of "
-                    f"{counted(len(prefix), 'token')}, but the model "
-                    f"has {self._max_positions:,} positions; shorten it"
-                )
-            pieces, rows, values = self._short_enough(line, parts, [next(ids) for _ in parts])
-            found = [
-                EncodedSentence(
-                    [*self._tags.source, *row],
-                    line.number + NEXT_PIECE * place,
-                    [*self._tags.target, *([] if place else prefix)],
-                    piece.text,
-                    "" if place else _with_last_space(text, like=line.prefix),
-                    values=of_piece,
-                    rules=self._sign_rules(piece.text, "" if place else text),
-                    tag=list(self._tags.target),
-                )
-                for place, (row, piece, of_piece) in enumerate(
-                    zip(rows, pieces, values, strict=True)
-                )
-            ]
-            encoded.append(_EncodedLine(line.source, pieces, found, len(pieces) > len(parts)))
-        return encoded
-
-    def _sign_rules(self, text: str, prefix: str) -> tuple[PhraseRule, ...]:
-        return sign_rules(text, prefix) if self._tokenizer.has_placeholders else ()
-
-    def _short_enough(
-        self, line: InputLine, parts: list[SignedText], ids: list[list[int]]
-    ) -> tuple[list[Piece], list[list[int]], list[tuple[str, ...]]]:
-        """Cut those parts of a line that are too long into pieces, and encode them."""
-        pieces: list[Piece] = []
-        rows: list[list[int]] = []
-        values: list[tuple[str, ...]] = []
-        for part, row in zip(parts, ids, strict=True):
-            if self._max_src_tokens is None or len(row) <= self._max_src_tokens:
-                pieces.append(Piece(part.text))
-                rows.append(row)
-            elif self._task.max_src_tokens is None:
-                raise InputError(
-                    f"line {line.number + 1:,} has {counted(len(row), 'token')}, "
-                    "but the model reads at "
-                    f"most {self._max_src_tokens:,}, and the task {self._task.name} does not cut "
-                    "lines: shorten it"
-                )
-            else:
-                smaller, their_ids = self._cut(part.text)
-                pieces += smaller
-                rows += their_ids
-            values += [part.values] * (len(pieces) - len(values))
-        return pieces, rows, values
-
-    def _cut(self, text: str) -> tuple[list[Piece], list[list[int]]]:
-        """Cut a text into pieces that are short enough for the model, and encode them."""
-        assert self._max_src_tokens is not None
-        pieces = cut(text, max_tokens=self._max_src_tokens, count_tokens=self.count_tokens)
-        ids = self._tokenizer.encode_batch([piece.text for piece in pieces])
-        return pieces, [row[: self._max_src_tokens] for row in ids]
-
-
-@dataclass(frozen=True)
-class _EncodedLine:
-    """A line in pieces, usually one; none if it is blank."""
-
-    source: Line
-    pieces: list[Piece]
-    sentences: list[EncodedSentence]
-    is_cut: bool  # because it was too long
-
-
-def _joined(
-    line: _EncodedLine, results: list[tuple[SearchResult, list[str]]], options: Options
-) -> Translation:
-    """Join the pieces of a line: the best of each, then the second best of each, and so on."""
-    if not results:
-        return Translation(str(line.source), "", 0.0, (Alternative("", 0.0),))
-    alternatives = [
-        Alternative(text, _joint_score([hypothesis for hypothesis, _ in chosen], options.alpha))
-        for text, chosen in _ranked(line, results).items()
-    ]
-    return Translation(
-        str(line.source),
-        *alternatives[0],
-        tuple(alternatives),
-        _joint_note([found for found, _ in results], is_cut=line.is_cut),
-        all(found.hypotheses[0].is_finished for found, _ in results),
-    )
-
-
-def _ranked(
-    line: _EncodedLine, results: list[tuple[SearchResult, list[str]]]
-) -> dict[str, list[tuple[Hypothesis, str]]]:
-    """Return the best texts of a line, each with the hypothesis and the text of every piece.
-
-    Different ids can spell the same text: the best counts.
-    """
-    found: dict[str, list[tuple[Hypothesis, str]]] = {}
-    for rank in range(max((len(texts) for _, texts in results), default=1)):
-        chosen = []
-        for result, texts in results:
-            place = min(rank, len(texts) - 1)
-            chosen.append((result.hypotheses[place], texts[place]))
-        found.setdefault(join(line.pieces, [text for _, text in chosen]), chosen)
-    return found
-
-
-def _pieces(line: _EncodedLine, chosen: list[tuple[Hypothesis, str]]) -> list[TranslatedPiece]:
-    return [
-        TranslatedPiece(
-            put_back(sentence.text, sentence.values) if sentence.values else sentence.text,
-            sentence.ids,
-            text,
-            hypothesis.ids,
-            sentence.values,
-        )
-        for sentence, (hypothesis, text) in zip(line.sentences, chosen, strict=True)
-    ]
-
-
-def _with_last_space(text: str, *, like: str) -> str:
-    """Add one space if a text had space at its end: then its last word is complete."""
-    return f"{text} " if text and like[-1].isspace() else text
-
-
-def _joint_score(hypotheses: list[Hypothesis], alpha: float) -> float:
-    """Score several hypotheses as one: their log-probabilities and their lengths add up."""
-    if len(hypotheses) == 1:
-        return hypotheses[0].score
-    total = sum(log_probability(hypothesis, alpha) for hypothesis in hypotheses)
-    return total / penalty(sum(length(hypothesis) for hypothesis in hypotheses), alpha)
-
-
-def _joint_note(found: list[SearchResult], *, is_cut: bool) -> str:
-    if len(found) == 1:
-        return found[0].note
-    notes = [f"piece {number}: {piece.note}" for number, piece in enumerate(found, 1) if piece.note]
-    return "; ".join([f"too long, translated in {len(found)} pieces"] * is_cut + notes)
