@@ -21,6 +21,7 @@ from itertools import chain, islice
 from pathlib import Path
 
 import torch
+from process_tree import resident_bytes
 
 from transduce.config.sections.augment import USUAL_RATES
 from transduce.data.corpus import TwoFiles, read_lines, read_pairs
@@ -28,19 +29,6 @@ from transduce.data.loader import Loader
 from transduce.data.noise import epochs
 from transduce.data.store import Store, StoreSpec, open_or_build
 from transduce.text.tokenizer import Tokenizer
-
-
-def resident_bytes(process: int) -> int:
-    """Sum the resident memory of a process and all below it; shared pages count once (PSS)."""
-    total = 0
-    try:
-        for line in Path(f"/proc/{process}/smaps_rollup").read_text().splitlines():
-            if line.startswith("Pss:"):
-                total += 1024 * int(line.split()[1])
-        children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-    except OSError:
-        return total
-    return total + sum(resident_bytes(int(child)) for child in children)
 
 
 @contextmanager

@@ -18,10 +18,12 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
+import transduce
 from tests.command import Command, KillAt, start
 from tests.translation.likely import random_model, saved
 from transduce.bulk.manifest import MANIFEST
 from transduce.cli.app import app
+from transduce.files.checksums import with_checksum
 from transduce.translation.torch_engine import TorchEngine
 
 SHARDS = ("--beam", "1", "--window", "4", "--shard-lines", "8")
@@ -220,6 +222,40 @@ def test_another_command_is_refused(
         f"{folder} or choose another --out"
     )
     assert before == {path.name: path.read_bytes() for path in folder.iterdir()}
+
+
+@pytest.mark.parametrize(
+    ("option", "difference"),
+    [
+        ((), ""),
+        (("--keep-placeholders",), "wording none, not "),
+        (("--memory", "memory.tsv"), "memory none, not {"),
+        (("--shortlist",), "shortlist false, not true"),
+    ],
+)
+def test_a_folder_of_an_older_version_names_less(
+    option: tuple[str, ...], difference: str, model: Path, text: Path, command: Command
+) -> None:
+    """What it does not name, it was begun without."""
+    folder = finished(model, text)
+    stopped_after(2, folder)
+    records = (folder / MANIFEST).read_bytes().splitlines(keepends=True)
+    first = json.loads(records[0])
+    for name in ("wording", "memory", "shortlist"):
+        del first["made_from"][name]
+    old = json.dumps(with_checksum({"made_from": first["made_from"]})).encode() + b"\n"
+    (folder / MANIFEST).write_bytes(b"".join([old, *records[1:]]))
+    memory = text.with_name("memory.tsv")
+    memory.write_text("src\ttgt\nA dog.\tEin Hund.\n", encoding="utf-8")
+    if option == ("--shortlist",):
+        model = shutil.copytree(model, text.with_name("model"))
+        transduce.make_shortlist(model, src=[memory])
+    changed = [memory if word == memory.name else word for word in option]
+    again = command("translate", model, text, *SHARDS, *changed, "--out", folder)
+    if difference:
+        assert difference in again.mistake()
+    else:
+        assert "16 of 22 lines were translated before" in again.err
 
 
 def test_other_options_are_taken_where_no_part_is_done(

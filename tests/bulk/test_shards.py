@@ -1,5 +1,6 @@
 """Parts are the whole text, however it is divided."""
 
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,21 @@ def test_a_text_without_lines_has_one_shard() -> None:
 def test_long_lines_end_a_shard_early(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(shards, "SHARD_CHARS", 30)
     assert divided(12, window=2, shard_lines=8) == [(0, 0, 6), (1, 6, 6)]
+
+
+def _of_pair(counts: dict[tuple[int, int], int], number: int, first: int) -> int | None:
+    return counts.get((number, first))
+
+
+def test_shards_that_are_done_are_skipped() -> None:
+    """Where one ends is as if none were done; lines and prefixes of the others are the same."""
+    lines, starts = [f"line {n}" for n in range(22)], [f"start {n}" for n in range(22)]
+    everything = list(shards_of(lines, starts, window=4, shard_lines=8))
+    for done in ((0,), (1,), (2,), (0, 1), (0, 2), (1, 2), (0, 1, 2)):
+        counts = {(n, everything[n].first): len(everything[n].texts) for n in done}
+        there = partial(_of_pair, counts)
+        found = shards_of(lines, starts, window=4, shard_lines=8, lines_done=there)
+        assert list(found) == [shard for shard in everything if shard.number not in done]
 
 
 def test_prefixes_go_with_their_lines() -> None:

@@ -1,5 +1,6 @@
 """`transduce.translate_in_shards`, and workers that answer in any order."""
 
+import shutil
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -11,6 +12,7 @@ from transduce.bulk.made_from import OutputSettings, TextFiles
 from transduce.bulk.shards import Shard
 from transduce.bulk.translate import BulkText, BulkWatcher, translate_text
 from transduce.bulk.workers import LocalWorker, ModelSource, OutputRecord, ShardSettings
+from transduce.errors import InputError
 from transduce.hardware import ray_connection
 from transduce.translation.options import Options
 
@@ -79,6 +81,23 @@ def test_the_order_of_answers_changes_nothing(model: Path, text: Path) -> None:
     in_order = translated(LocalWorker(translator), text.with_name("in order"))
     assert translated(workers, text.with_name("backward")) == in_order
     assert workers.most == 2, "no more shards are in memory than the workers ask for"
+
+
+def test_a_shortlist_is_used_and_noted(model: Path, text: Path, command: Command) -> None:
+    copy = shutil.copytree(model, text.with_name("model"))
+    pairs = text.with_name("pairs.tsv")
+    pairs.write_text("src\ttgt\n" + "A dog.\tEin Hund.\n" * 9, encoding="utf-8")
+    transduce.make_shortlist(copy, src=[pairs], frequent=5, per_token=3)
+    narrow, wide = text.with_name("narrow"), text.with_name("wide")
+    done = transduce.translate_in_shards(copy, text, narrow, GREEDY, window=4, shortlist=True)
+    words = ("translate", copy, text, "--beam", "1", "--window", "4", "--out")
+    assert command(*words, text.with_name("whole"), "--shortlist").code == 0
+    [part] = done.parts
+    assert part.read_bytes() == text.with_name("whole").read_bytes()
+    transduce.translate_in_shards(copy, text, wide, GREEDY, window=4)
+    assert (wide / part.name).read_bytes() != part.read_bytes()
+    with pytest.raises(InputError, match="shortlist false, not true"):
+        transduce.translate_in_shards(copy, text, wide, GREEDY, window=4, shortlist=True)
 
 
 def test_a_missing_extra_is_one_line(

@@ -11,7 +11,9 @@ import tempfile
 import tracemalloc
 import zipfile
 import zlib
+from collections.abc import Callable
 from pathlib import Path
+from random import Random
 from typing import IO, cast
 
 import pytest
@@ -36,6 +38,16 @@ def write_tar(path: Path, *members: tuple[tarfile.TarInfo, bytes]) -> Path:
         for info, content in members:
             info.size = len(content)
             tar.addfile(info, io.BytesIO(content))
+    return path
+
+
+def tar_bytes(*members: tuple[tarfile.TarInfo, bytes]) -> bytes:
+    with tempfile.TemporaryDirectory() as folder:
+        return write_tar(Path(folder, "x.tar"), *members).read_bytes()
+
+
+def gzipped(path: Path, content: bytes) -> Path:
+    path.write_bytes(gzip.compress(content))
     return path
 
 
@@ -191,6 +203,60 @@ def test_a_zip_bomb_is_refused(tmp_path: Path) -> None:
     assert names(tmp_path) == ["bomb.zip"]
 
 
+ZEROS = bytes(8 << 20)
+
+
+def sparse_tar(path: Path) -> Path:
+    """A member of a block that says it has 8 MiB, of which all but the block are holes."""
+    info = member("a.en", type=tarfile.GNUTYPE_SPARSE, size=512)
+    header = bytearray(info.tobuf(tarfile.GNU_FORMAT))
+    for at, number in ((386, 0), (398, 512), (483, len(ZEROS))):  # offset, bytes there, size
+        header[at : at + 12] = b"%011o\0" % number
+    header[148:156] = b" " * 8
+    header[148:156] = b"%06o\0 " % sum(header)
+    path.write_bytes(bytes(header) + b"x" * 512 + bytes(1024))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("make", "wanted", "message"),
+    [
+        (lambda to: write_tar(to / "x.tgz", WANTED, (member("b"), ZEROS)), "train/a.en", "it has"),
+        (
+            lambda to: write_tar(to / "x.tgz", (member("a.gz"), gzip.compress(ZEROS))),
+            "a.gz",
+            "it has",
+        ),
+        (
+            lambda to: write_zip(to / "x.zip", ("a.gz", gzip.compress(ZEROS))),
+            "a.gz",
+            "it has",
+        ),
+        (lambda to: sparse_tar(to / "x.tar"), "a.en", "it has 8,388,608 bytes unpacked, more than"),
+        (lambda to: gzipped(to / "x.gz", ZEROS), "x.gz", "it has"),
+        (
+            lambda to: gzipped(to / "x.tgz", tar_bytes(WANTED) + ZEROS),
+            "train/a.en",
+            "what follows its last member is too long",
+        ),
+    ],
+    ids=["member", "packed twice", "packed twice in a zip", "sparse", "gzip", "after the end"],
+)
+def test_what_is_unpacked_is_limited_by_the_size_of_the_archive(
+    make: Callable[[Path], Path], wanted: str, message: str, tmp_path: Path
+) -> None:
+    archive = make(tmp_path)
+    with pytest.raises(RejectedFileError, match=message):
+        unpack(archive, {wanted: tmp_path / "a.en"}, report=silent)
+    assert names(tmp_path) == [archive.name]
+
+
+def test_a_tar_may_end_with_a_long_record_of_zeros(tmp_path: Path) -> None:
+    archive = gzipped(tmp_path / "x.tgz", tar_bytes(WANTED) + bytes(1 << 20))
+    unpack(archive, {"train/a.en": tmp_path / "a.en"}, report=silent)
+    assert (tmp_path / "a.en").read_bytes() == WANTED[1]
+
+
 def test_a_long_list_of_members_is_not_read(tmp_path: Path) -> None:
     many = ((f"{number}{'x' * 60_000}", b"") for number in range(20))
     archive = write_zip(tmp_path / "many.zip", *many, ("a.en", b"one\n"))
@@ -212,7 +278,7 @@ def test_only_wanted_members_of_a_zip_are_taken_out(tmp_path: Path) -> None:
 
 
 def test_memory_stays_small_whatever_the_archive_holds(tmp_path: Path) -> None:
-    large = bytes(32 << 20)
+    large = Random(1).randbytes(1 << 20) * 32  # noqa: S311 - not a secret
     info = member("large.en.gz")
     archive = write_tar(tmp_path / "large.tgz", (info, gzip.compress(large, 1)))
     tracemalloc.start()
@@ -360,7 +426,14 @@ def test_segments_become_lines() -> None:
 
 
 @pytest.mark.parametrize(
-    "sgml", [b"", b"<html>not here</html>", b"<seg>never\n", b"<seg>" + b"x" * (1 << 18), b"\xff"]
+    "sgml",
+    [
+        b"",
+        b"<html>not here</html>",
+        b"<seg>never\n",
+        b"<seg>" + Random(1).randbytes(1 << 17).hex().encode(),  # noqa: S311 - not a secret
+        b"\xff",
+    ],
 )
 def test_sgml_without_whole_segments_is_an_error(sgml: bytes, tmp_path: Path) -> None:
     archive = write_tar(tmp_path / "test.tgz", (member("test.en.sgm"), sgml))

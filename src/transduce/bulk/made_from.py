@@ -12,6 +12,9 @@ from transduce.files.resumable import content_digest
 from transduce.translation.options import Options
 from transduce.translation.wording.rules import NO_WORDING
 
+LEFT_OUT = {"to": None, "shortlist": False, "wording": None, "memory": None}
+"""What older versions name only if it is given, or do not have, and what it is otherwise."""
+
 
 @dataclass(frozen=True)
 class TextFiles:

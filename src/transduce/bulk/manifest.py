@@ -9,7 +9,7 @@ import json
 import os
 import re
 import zlib
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,7 +27,7 @@ from transduce.files.checksums import (
 from transduce.files.errors import reporting_write_errors
 from transduce.files.locks import locked_own_file
 from transduce.files.regular import MIB, parse_json
-from transduce.files.resumable import Change, differences
+from transduce.files.resumable import NOTHING, Change, differences
 
 MANIFEST = "manifest.jsonl"
 FIRST_BYTES = b'{"made_from": '
@@ -55,10 +55,17 @@ class Manifest:
         self.is_complete = False
         self._read()
 
-    def begin(self, made_from: dict[str, Any], *, may_change: Collection[str]) -> list[Change]:
+    def begin(
+        self,
+        made_from: dict[str, Any],
+        *,
+        may_change: Collection[str],
+        left_out: Mapping[str, Any] = NOTHING,
+    ) -> list[Change]:
         """Note what parts are made from; return what differs from that of the parts found.
 
-        What may not change raises `InputError`, and leaves everything as it is.
+        left_out: values of what the manifest may not name. What may not change raises `InputError`,
+        and leaves everything as it is.
         """
         now = json.loads(json.dumps(made_from))  # as it is read back
         if not self.parts:
@@ -66,7 +73,7 @@ class Manifest:
             self._append({"made_from": now})
             self.made_from = now
             return []
-        changes = differences(self.made_from, now)
+        changes = differences(self.made_from, now, left_out=left_out)
         decisive = [change for change in changes if change.name not in may_change]
         if decisive:
             raise InputError(

@@ -4,8 +4,10 @@ A shard is made of whole windows, as the translator would read them without shar
 translated together with the same other lines however many a shard has, and gets the same bytes.
 """
 
-from collections.abc import Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 
 from transduce.text.markup.marked import text_of
 from transduce.translation.lines import WINDOW_CHARS, InputLine, numbered, windows
@@ -25,23 +27,47 @@ class Shard:
 
 
 def shards_of(
-    lines: Iterable[str], prefixes: Iterable[str] | None, *, window: int, shard_lines: int
+    lines: Iterable[str],
+    prefixes: Iterable[str] | None,
+    *,
+    window: int,
+    shard_lines: int,
+    lines_done: Callable[[int, int], int | None] = lambda _number, _first: None,
 ) -> Iterator[Shard]:
     """Divide lines into shards of at least `shard_lines`, up to the end of a window.
 
     Without any lines there is one shard, which is empty, so that there always is a file.
+
+    lines_done: given the numbers of a shard and of its first line, how many lines it has if it is
+        done: these are skipped without a look at them. None: it is not.
     """
-    number = first = characters = 0
+    sources = iter(lines)
+    starts = None if prefixes is None else iter(prefixes)
+    number = first = 0
+    while True:
+        count = lines_done(number, first)
+        if count is None:
+            held = _next_lines(numbered(sources, starts, first=first), window, shard_lines)
+            if number and not held:
+                return
+            yield _shard(number, first, held)
+            count = len(held)
+        else:
+            for given in (sources, starts or ()):
+                deque(islice(given, count), maxlen=0)
+        number, first = number + 1, first + count
+
+
+def _next_lines(lines: Iterable[InputLine], window: int, shard_lines: int) -> list[InputLine]:
+    """Read whole windows until they are enough for a shard."""
     held: list[InputLine] = []
-    for some in windows(numbered(lines, prefixes), most=window):
+    characters = 0
+    for some in windows(lines, most=window):
         held += some
         characters += sum(len(text_of(line.source)) + len(line.prefix) for line in some)
         if len(held) >= shard_lines or characters >= SHARD_CHARS:
-            yield _shard(number, first, held)
-            number, first = number + 1, first + len(held)
-            held, characters = [], 0
-    if held or number == 0:
-        yield _shard(number, first, held)
+            break
+    return held
 
 
 def _shard(number: int, first: int, lines: list[InputLine]) -> Shard:

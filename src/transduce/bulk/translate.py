@@ -7,11 +7,12 @@ does not have are translated, so a process that was killed at any moment is cont
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import partial
 from os import PathLike
 from pathlib import Path
 from typing import Any
 
-from transduce.bulk.made_from import OutputSettings, TextFiles, described_model
+from transduce.bulk.made_from import LEFT_OUT, OutputSettings, TextFiles, described_model
 from transduce.bulk.manifest import Manifest, opened_manifest
 from transduce.bulk.output_lines import OutputForm
 from transduce.bulk.ray_workers import RayWorkers
@@ -107,12 +108,13 @@ def translate_in_shards(
     precision: Precision = "float32",
     engine: EngineName | None = None,
     to: str | None = None,
+    shortlist: bool = False,
     on: str | None = None,
     watcher: BulkWatcher | None = None,
 ) -> ShardedTranslation:
     """Translate files line by line into the parts of a folder; continue what is there of them.
 
-    path_or_paths, device, precision, engine, to: the model, as for `load`.
+    path_or_paths, device, precision, engine, to, shortlist: the model, as for `load`.
     files, fields: text, or files of which one column, field or language is translated; compressed
         ones too.
     out: a folder for `part-00000000.txt` and so on, and `manifest.jsonl`, which says what is done.
@@ -128,7 +130,7 @@ def translate_in_shards(
     check_fields_used(fields, text.files)
     for path in text.files:
         check_fields(path, fields, side="src", among=text.files, source_only=True)
-    source = ModelSource(folders, device, precision, engine, to=to)
+    source = ModelSource(folders, device, precision, engine, to=to, shortlist=shortlist)
     output = OutputSettings(options or default_options(folders[0]), form, precision=precision)
     with unchanged_files():
         job = BulkText(
@@ -166,7 +168,7 @@ def translate_text(
     _check_numbers(text)
     with opened_manifest(text.out) as manifest:
         made_from = text.described(workers, manifest)
-        changes = manifest.begin(made_from, may_change=MAY_CHANGE)
+        changes = manifest.begin(made_from, may_change=MAY_CHANGE, left_out=LEFT_OUT)
         settings = ShardSettings(text.output.options, text.output.form, made_from["window"])
         watcher.begun(
             before=manifest.lines_done, total=text.total, changes=[str(one) for one in changes]
@@ -191,13 +193,20 @@ class _Plan:
             self._text.prefixes(),
             window=self._made_from["window"],
             shard_lines=self._made_from["shard-lines"],
+            lines_done=self._lines_done,
         )
         for shard in shards:
-            self.parts += 1
-            count = len(shard.texts)
-            if not self.manifest.is_done(shard.number, first=shard.first, lines=count):
-                self.lines_missing += count
-                yield shard
+            self.parts = shard.number + 1
+            self.lines_missing += len(shard.texts)
+            yield shard
+
+    def _lines_done(self, number: int, first: int) -> int | None:
+        """Return how many lines a part has if it is done."""
+        known = self.manifest.parts.get(number)
+        if known is None or not self.manifest.is_done(number, first=first, lines=known.lines):
+            return None
+        self.parts = number + 1
+        return known.lines
 
 
 def _translate_missing(
@@ -235,7 +244,7 @@ def _count(text: TextFiles) -> int:
     """Read everything once, so that a fault in the last line is found before work is done."""
     total = 0
     for total, line in enumerate(text, start=1):
-        check_length(line, f"line {total:,}")
+        check_length(line, partial("line {:,}".format, total))
     return total
 
 

@@ -1,6 +1,7 @@
 """`transduce translate`: text in, text out, line by line."""
 
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -168,8 +169,8 @@ def _count_lines(lines: "TextInput", prefixes: "Prefixes") -> int:
     from transduce.translation.lines import check_length
 
     total = 0
-    for number, line in enumerate(lines):
-        check_length(line, lines.location(number))
+    for line in lines:
+        check_length(line, partial(lines.location, total))
         total += 1
     prefixes.check_count(total)
     return total

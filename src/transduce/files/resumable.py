@@ -9,11 +9,12 @@ hours are never dropped unasked.
 import json
 import os
 import re
-from collections.abc import Callable, Collection, Iterable, Iterator
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from hashlib import blake2b
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, BinaryIO
 
 from transduce.errors import InputError
@@ -27,6 +28,7 @@ RecordOf = Callable[[int, bytes], int | None]
 
 None: it is no line of a record.
 """
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 
 
 @dataclass(frozen=True)
@@ -98,19 +100,24 @@ class ResumableFile:
 
 @contextmanager
 def resumable_file(
-    path: Path, made_from: dict[str, Any], *, may_change: Collection[str] = ()
+    path: Path,
+    made_from: dict[str, Any],
+    *,
+    may_change: Collection[str] = (),
+    left_out: Mapping[str, Any] = NOTHING,
 ) -> Iterator[ResumableFile]:
     """Give a file to write to, which gets its name when the block ends without an error.
 
     If it ends with one, or the process is killed, the lines stay for the next process that calls
     this with the same `made_from`, except for what `may_change`. What only one of the two processes
-    knows of, because their versions differ, does not count. Any other difference raises
-    `InputError` and leaves everything as it is.
+    knows of, because their versions differ, does not count, unless it is `left_out`: that has what
+    it means that a description does not name something. Any other difference raises `InputError`
+    and leaves everything as it is.
     """
     final = path.resolve()  # a link stays: the file that it points to is replaced
     partial, description = _names(final)
     with reporting_write_errors(path), _locked_partial(partial, final) as stream:
-        changes = _changes(stream, partial, description, made_from)
+        changes = _changes(stream, partial, description, made_from, left_out)
         decisive = [change for change in changes if change.name not in may_change]
         if decisive:
             raise InputError(
@@ -131,12 +138,18 @@ def resumable_file(
         description.unlink(missing_ok=True)
 
 
-def differences(before: dict[str, Any], now: dict[str, Any]) -> list[Change]:
-    """Return what differs, among what both of two descriptions know of."""
+def differences(
+    before: dict[str, Any], now: dict[str, Any], *, left_out: Mapping[str, Any] = NOTHING
+) -> list[Change]:
+    """Return what differs, among what both of two descriptions know of.
+
+    left_out: values of what the first one may not name.
+    """
+    known = {**left_out, **before}
     return [
-        Change(name, before[name], now[name])
+        Change(name, known[name], now[name])
         for name in now
-        if name in before and now[name] != before[name]
+        if name in known and now[name] != known[name]
     ]
 
 
@@ -179,7 +192,11 @@ def _how_to_start_over(partial: Path) -> str:
 
 
 def _changes(
-    stream: BinaryIO, partial: Path, description: Path, made_from: dict[str, Any]
+    stream: BinaryIO,
+    partial: Path,
+    description: Path,
+    made_from: dict[str, Any],
+    left_out: Mapping[str, Any],
 ) -> list[Change]:
     """Return what differs from what the lines found there were made from."""
     if not os.fstat(stream.fileno()).st_size:
@@ -189,4 +206,5 @@ def _changes(
         known = read_json(description)
     if not isinstance(known, dict):
         raise InputError(f"{partial} is in the way, and nothing says what it is of: move it away")
-    return differences(known, json.loads(json.dumps(made_from)))  # as it is read back
+    now = json.loads(json.dumps(made_from))  # as it is read back
+    return differences(known, now, left_out=left_out)

@@ -44,9 +44,14 @@ def reason_to_refuse_all(
     if sum(member.compress_size for member in members) > archive_bytes:
         return "has members that overlap"
     unpacked = sum(member.file_size for member in members)
-    if unpacked > max_ratio * archive_bytes:
-        return (
-            f"has {unpacked:,} bytes unpacked, more than {max_ratio} times its size, which is "
-            "refused for safety"
-        )
-    return ""
+    return reason_to_refuse_size(unpacked, archive_bytes, max_ratio=max_ratio)
+
+
+def reason_to_refuse_size(unpacked: int, archive_bytes: int, *, max_ratio: int) -> str:
+    """Say what is wrong with the size of what an archive of any kind contains, or nothing."""
+    if unpacked <= max_ratio * archive_bytes:
+        return ""
+    return (
+        f"has {unpacked:,} bytes unpacked, more than {max_ratio} times its size, which is "
+        "refused for safety"
+    )

@@ -1,6 +1,6 @@
 """Input lines, numbered, checked and grouped in windows, so that any amount fits in memory."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import repeat
 
@@ -29,13 +29,14 @@ def numbered(
     number of the first text, if these are a part of more.
     """
     given = repeat("") if prefixes is None else iter(prefixes)
-    count = 0
+    count = first
     for number, source in enumerate(sources, start=first):
         prefix = next(given, None)
         if prefix is None:
             raise InputError(f"line {number + 1:,} has no prefix: give one for every line")
-        for text in (text_of(source), prefix):
-            _check(text, f"line {number + 1:,}")
+        _check(text_of(source), number)
+        if prefix != "":
+            _check(prefix, number)
         count += 1
         yield InputLine(number, source, prefix)
     is_endless = prefixes is None or isinstance(prefixes, repeat)
@@ -67,20 +68,21 @@ def count_in_whole_windows(lines: Iterable[InputLine], done: int, *, most: int) 
     return count
 
 
-def check_length(text: str, place: str) -> None:
+def check_length(text: str, place: Callable[[], str]) -> None:
     """Raise if a text is so long that it is hardly a line of text."""
     if len(text) > MAX_LINE_CHARS:
         raise InputError(
-            f"{place} has {len(text):,} characters, but the maximum is {MAX_LINE_CHARS:,}: "
+            f"{place()} has {len(text):,} characters, but the maximum is {MAX_LINE_CHARS:,}: "
             "is it text? Put every sentence or paragraph on a line of its own"
         )
 
 
-def _check(text: str, place: str) -> None:
+def _check(text: str, number: int) -> None:
     if not isinstance(text, str):
-        raise InputError(f"{place} is of type {type(text).__name__}, but must be a text")
-    check_length(text, place)
+        kind = type(text).__name__
+        raise InputError(f"line {number + 1:,} is of type {kind}, but must be a text")
+    check_length(text, lambda: f"line {number + 1:,}")
     try:
         text.encode()
     except UnicodeEncodeError as half:
-        raise InputError(f"{place} has half of a surrogate pair") from half
+        raise InputError(f"line {number + 1:,} has half of a surrogate pair") from half

@@ -11,7 +11,7 @@ from rich.console import Console
 from rich.progress import track
 
 import transduce
-from transduce.bulk.made_from import OutputSettings, TextFiles, described_model
+from transduce.bulk.made_from import LEFT_OUT, OutputSettings, TextFiles, described_model
 from transduce.bulk.output_lines import output_lines
 from transduce.bulk.workers import ModelIdentity
 from transduce.cli.analysis.tree_drawing import draw_tree
@@ -75,7 +75,8 @@ class LineTranslation:
         """
         window = self.window or (WINDOW_OF_FILE if self.translator.device.type == "cpu" else None)
         work = replace(self, window=window)
-        with resumable_file(out, work._made_from(), may_change=MAY_CHANGE) as file:
+        made_from = work._made_from()
+        with resumable_file(out, made_from, may_change=MAY_CHANGE, left_out=LEFT_OUT) as file:
             start = work._continue_from(file, out, total)
             done = start
             notes = Notes(self.lines, jsonl=self.output.form == "jsonl")

@@ -15,9 +15,10 @@ from typing import IO, cast
 
 from transduce.data.public.integrity import CHUNK_BYTES, RejectedFileError, rejecting_damage
 from transduce.data.public.progress import FileProgress, OnProgress
-from transduce.data.public.unzip import check_zip, zip_members
+from transduce.data.public.unzip import MAX_RATIO, check_zip, zip_members
 from transduce.files.atomic import atomic_file
 from transduce.files.errors import reporting_write_errors
+from transduce.files.zip_members import reason_to_refuse_size
 
 HEADER_BYTES = 1 << 20  # tarfile reads a member's headers into memory, whatever size they claim
 MAX_MEMBERS = 100_000  # tarfile keeps every member it has seen in memory
@@ -35,7 +36,8 @@ def unpack(
 
     A member that ends in .gz is decompressed; one in .sgm becomes one line per segment. The single
     member of a .gz has the archive's own name. All files are written, or none; `check` is called
-    with their sha256 before they get their names, and may raise.
+    with their sha256 before they get their names, and may raise. What is unpacked has at most
+    `MAX_RATIO` times the bytes of the archive.
     """
     with rejecting_damage(archive):
         if not archive.stat().st_size:
@@ -73,7 +75,7 @@ def _write_members(
     archive: Path, targets: Mapping[str, Path], *, stack: ExitStack, report: OnProgress
 ) -> dict[Path, str]:
     """Write members to temporary files that the stack renames; return the sha256 of each."""
-    total = archive.stat().st_size
+    total, written = archive.stat().st_size, 0
     files: dict[Path, Path] = {}
     sums: dict[Path, str] = {}
     for name, stream, position in _members(archive, targets):
@@ -83,6 +85,8 @@ def _write_members(
             files[target] = stack.enter_context(atomic_file(target))
         with files[target].open("wb") as file:
             for chunk in _chunks(stream, name, archive):
+                written += len(chunk)
+                _check_size(archive, total, written)
                 file.write(chunk)
                 state.update(chunk)
                 report(FileProgress("unpack", archive.name, position(), total))
@@ -91,17 +95,26 @@ def _write_members(
     return sums
 
 
+def _check_size(archive: Path, size: int, unpacked: int) -> None:
+    if reason := reason_to_refuse_size(unpacked, size, max_ratio=MAX_RATIO):
+        raise RejectedFileError(f"{archive.name} is refused: it {reason}")
+
+
 class _TarBytes:
     """The decompressed bytes of a tar archive, with a limit on how many may be read."""
 
     def __init__(self, file: IO[bytes], *, compressed: bool) -> None:
         self._bytes = gzip.GzipFile(fileobj=file) if compressed else file
-        self.allowed: float = HEADER_BYTES
+        self.allow(HEADER_BYTES)
+
+    def allow(self, size: float, *, what: str = "a member's headers are") -> None:
+        """Set how many bytes may be read from now on, and what is too long if they are more."""
+        self._allowed, self._what = size, what
 
     def read(self, size: int) -> bytes:
-        self.allowed -= size
-        if self.allowed < 0:
-            raise tarfile.ReadError("a member's headers are too long")
+        self._allowed -= size
+        if self._allowed < 0:
+            raise tarfile.ReadError(f"{self._what} too long")
         return self._bytes.read(size)
 
 
@@ -112,7 +125,8 @@ def _open_tar(archive: Path) -> Iterator[tuple[tarfile.TarFile, _TarBytes, Calla
         content = _TarBytes(file, compressed=archive.suffix != ".tar")
         with tarfile.open(fileobj=cast(IO[bytes], content), mode="r|") as tar:
             yield tar, content, file.tell
-        content.allowed = math.inf
+        most = MAX_RATIO * archive.stat().st_size + HEADER_BYTES
+        content.allow(most + CHUNK_BYTES, what="what follows its last member is")
         while content.read(CHUNK_BYTES):
             pass
 
@@ -129,7 +143,7 @@ def _check_members(archive: Path, wanted: Mapping[str, Path], report: OnProgress
 
 def _check_tar(archive: Path, wanted: Mapping[str, Path], report: OnProgress) -> set[str]:
     """Refuse the whole archive for one bad member; return which of the wanted ones it has."""
-    found, total = set(), archive.stat().st_size
+    found, total, unpacked = set(), archive.stat().st_size, 0
     with _open_tar(archive) as (tar, content, position):
         for count, member in enumerate(tar):
             reason = _reason_to_refuse(member, archive.parent)
@@ -139,7 +153,9 @@ def _check_tar(archive: Path, wanted: Mapping[str, Path], report: OnProgress) ->
                 reason = reason or f"is one of more than {MAX_MEMBERS:,}"
                 raise RejectedFileError(f"{archive.name} is refused: {member.name!r} {reason}")
             found |= {_name(member)} & wanted.keys()
-            content.allowed = HEADER_BYTES + member.size
+            unpacked += max(member.size, 0)
+            _check_size(archive, total, unpacked)
+            content.allow(HEADER_BYTES + member.size)
             report(FileProgress("check", archive.name, position(), total))
     return found
 
@@ -186,7 +202,7 @@ def _members(
             yield from zip_members(archive, wanted)
             return
         with _open_tar(archive) as (tar, content, position):
-            content.allowed = math.inf  # its headers have been checked
+            content.allow(math.inf)  # its headers have been checked
             for member in tar:
                 stream = tar.extractfile(member) if _name(member) in wanted else None
                 if stream is not None:
