@@ -110,6 +110,8 @@ def test_a_memory_and_a_glossary_go_with_a_language(learnt: Path) -> None:
     memory = {"red cat": "from memory"}
     assert model.translate(["red cat"], to="bb", memory=memory)[0].text == "from memory"
     term = in_language("bb", "bird")
+    with pytest.raises(transduce.InputError, match="not trained with hints"):
+        model.translate(["red cat"], to="bb", glossary={"cat": term}, soft=True)
     found = model.translate(["red cat"], to="bb", glossary={"cat": term})[0].text
     assert term in found.split()
 

@@ -175,6 +175,7 @@ class Translator:
                 prefixes=prefixes,
                 glossary=glossary,
                 memory=memory,
+                soft=soft,
                 format=format,
             )
         if format == "text":
