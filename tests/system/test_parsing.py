@@ -164,6 +164,44 @@ def test_mistakes_are_named(parser: Path, trees: Path, command: Command, tmp_pat
     assert "must match" in said
 
 
+def test_files_that_are_no_treebank_are_named(
+    trees: Path, command: Command, tmp_path: Path
+) -> None:
+    blank, other = tmp_path / "blank.mrg", tmp_path / "trees.penn"
+    blank.write_text("\n\n")
+    other.write_text((trees / "test.mrg").read_text())
+    for path, message in (
+        (blank, f"{blank} has no trees"),
+        (other, f"{other} has no target text: give one, or a file with both sides (.tsv, .csv, "),
+    ):
+        done = command("train", "--task", "parsing", "--src", path, "--out", tmp_path / "a")
+        assert done.code == 2
+        assert message in done.err
+    assert "trees in .mrg or .ptb)" in done.err
+
+
+def test_trees_are_not_taken_for_text_to_translate(
+    trees: Path, command: Command, tmp_path: Path
+) -> None:
+    said = command("train", "--src", trees / "train.mrg", "--out", tmp_path / "a").mistake()
+    assert f"{trees / 'train.mrg'} has trees, but data.task=translation: give --task" in said
+    assert not (tmp_path / "a").exists()
+
+
+def test_scores_are_numbers_where_every_sentence_is_left_out(
+    command: Command, tmp_path: Path
+) -> None:
+    gold, parsed, numbers = (tmp_path / name for name in ("a.mrg", "b.mrg", "a.json"))
+    gold.write_text("(TOP (S (NP (NN dog)) (VP (VBZ barks)) (. .)))\n")
+    parsed.write_text("(TOP (S (NP (NN dog)) (VP (VBZ barks)) (NN .)))\n")
+    done = command("evaluate", "--hyp", parsed, "--ref", gold, "--json", numbers)
+    assert done.code == 0
+    assert "nan" not in done.out
+    found = {one["name"]: one["score"] for one in json.loads(numbers.read_text())["scores"]}
+    nothing = ("F1", "precision", "recall", "complete", "tagging")
+    assert found == dict.fromkeys(nothing, 0.0) | {"left out": 1.0, "F1 of all": 100.0}
+
+
 def test_the_server_returns_trees_and_draws_them(parser: Path) -> None:
     translator = transduce.load(parser, "cpu")
     served = {LanguagePair("en", "ptb"): translator}

@@ -201,7 +201,7 @@ def source_of(
     if kind == "text":
         raise InputError(
             f"{src} has no target text: give one, or a file with both sides (.tsv, .csv, "
-            ".jsonl, .tmx, .po or .xlf)"
+            ".jsonl, .tmx, .po or .xlf; trees in .mrg or .ptb)"
         )
     if kind in _WITHOUT_FIELDS:
         return _WITHOUT_FIELDS[kind](src)

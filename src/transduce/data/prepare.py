@@ -27,6 +27,7 @@ from transduce.data.corpus import (
     Source,
     count_pairs,
     count_records,
+    format_of,
     read_pairs,
     source_of,
     text_or_corpus,
@@ -248,7 +249,18 @@ def _train_sources(config: DataConfig) -> tuple[Source, ...]:
             f"data.weights={list(config.weights)}: none may be below 0 or infinite, and one must "
             "be above 0"
         )
+    _check_task_of_trees(config)
     return _paired(config.src, config.tgt, prefix="data.", config=config)
+
+
+def _check_task_of_trees(config: DataConfig) -> None:
+    """Raise if trees are given to the default task, which would learn to write brackets as text."""
+    for name in (*config.src, *config.tgt):
+        if config.task == "translation" and format_of(Path(name)) == "trees":
+            raise ConfigError(
+                f"{name} has trees, but data.task=translation: give --task parsing, or --task "
+                "generic to write them as plain text"
+            )
 
 
 def _dev_sources(config: DataConfig) -> tuple[Source, ...]:

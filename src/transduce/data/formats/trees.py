@@ -14,8 +14,9 @@ from transduce.trees.cleaning import cleaned
 def read_trees(path: Path) -> Iterator[list[str] | BrokenRecord]:
     """Stream the words of each tree, separated by spaces, and the tree in brackets, on one line.
 
-    Traces and functional labels are removed (`trees.cleaning`).
+    Traces and functional labels are removed (`trees.cleaning`). A file without trees is an error.
     """
+    found = None
     for found in split_trees(read_lines(path)):
         try:
             if found.fault:
@@ -25,6 +26,8 @@ def read_trees(path: Path) -> Iterator[list[str] | BrokenRecord]:
             yield _broken(path, found, fault)
         else:
             yield [words, brackets]
+    if found is None:
+        raise InputError(f"{path} has no trees")
 
 
 @lru_cache(maxsize=50_000)

@@ -63,16 +63,16 @@ class BracketF1(AdditiveMetric):
         return compared("", reference)[0].length
 
     def scores(self, sums: Sequence[float]) -> Scores:
-        """Divide as EVALB does; where nothing is scored, F1 is 0 and the others are no numbers."""
+        """Divide as EVALB does; shares of nothing are 0, so that every score is a number."""
         matched, gold, test, complete, scored, right_tags, words, left_out, *of_all = sums
         return {
-            "F1": f1_of(matched, gold, test) if gold + test else 0.0,
-            "precision": percent(matched, test),
-            "recall": percent(matched, gold),
-            "complete": percent(complete, scored),
-            "tagging": percent(right_tags, words),
+            "F1": _f1(matched, gold, test),
+            "precision": _share(matched, test),
+            "recall": _share(matched, gold),
+            "complete": _share(complete, scored),
+            "tagging": _share(right_tags, words),
             "left out": left_out,
-            "F1 of all": f1_of(*of_all) if any(of_all) else 0.0,
+            "F1 of all": _f1(*of_all),
         }
 
 
@@ -99,6 +99,14 @@ def compared(hypothesis: str, reference: str) -> tuple[SentenceCounts, SentenceC
     retagged = compare(gold, with_tags_of(ours, gold))
     by_evalb = compare(gold, ours) if has_tags(ours) else retagged
     return by_evalb, retagged if retagged.status == "scored" else missing(gold)
+
+
+def _f1(matched: float, gold: float, test: float) -> float:
+    return f1_of(matched, gold, test) if gold + test else 0.0
+
+
+def _share(part: float, whole: float) -> float:
+    return percent(part, whole) if whole else 0.0
 
 
 def _tree_or_none(text: str) -> Tree | None:
