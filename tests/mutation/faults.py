@@ -58,7 +58,7 @@ FAULTS = {
     ),
     "lines are kept that were made from something else": Fault(
         "files/resumable.py",
-        "if name in before and now[name] != before[name]",
+        "if name in known and now[name] != known[name]",
         "if False",
         "tests/system/test_translate_survives.py::"
         "test_another_command_is_refused_and_leaves_what_is_done",

@@ -3,26 +3,36 @@
 import multiprocessing
 import os
 import signal
+import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
 from threading import Thread
-from typing import Any, TypeVar
+from types import ModuleType
+from typing import Any, ParamSpec, TypeVar
 
 from transduce.errors import TransduceError
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
+Given = ParamSpec("Given")
 
 
-def process_pool(
-    processes: int, start: Callable[..., None], *arguments: Any
-) -> ProcessPoolExecutor:
-    """Make a pool of new processes, each of which calls `start` first."""
-    context = multiprocessing.get_context("spawn")
-    return ProcessPoolExecutor(processes, context, start, arguments)
+class WorkerPool(ProcessPoolExecutor):
+    """New processes, each of which calls `start` first; they start when work is submitted."""
+
+    def __init__(self, processes: int, start: Callable[..., None], *arguments: Any) -> None:
+        context = multiprocessing.get_context("spawn")
+        super().__init__(processes, context, start, arguments)
+
+    def submit(
+        self, work: Callable[Given, Result], /, *args: Given.args, **kwargs: Given.kwargs
+    ) -> Future[Result]:
+        """Give work to a process; it starts without Ctrl-C and without the user's script."""
+        with ctrl_c_blocked(), script_hidden():
+            return super().submit(work, *args, **kwargs)
 
 
 def in_processes(
@@ -37,12 +47,11 @@ def in_processes(
 
     Each process calls `start` with what is shared first.
     """
-    with process_pool(processes, start, shared) as pool:
+    with WorkerPool(processes, start, shared) as pool:
         waiting: deque[tuple[Item, Future[Result]]] = deque()
         try:
             for item in items:
-                with ctrl_c_blocked():
-                    waiting.append((item, pool.submit(work, item)))
+                waiting.append((item, pool.submit(work, item)))
                 if len(waiting) > 2 * processes:
                     first, future = waiting.popleft()
                     yield first, result_of(future)
@@ -66,15 +75,28 @@ def ctrl_c_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+@contextmanager
+def script_hidden() -> Iterator[None]:
+    """Let a process that is started meanwhile import nothing of the script that runs here.
+
+    By default it would import the script, which would train once more in each process if it calls
+    `transduce.train` outside of `if __name__ == "__main__":`. No work of ours is defined there.
+    """
+    script = sys.modules["__main__"]
+    sys.modules["__main__"] = ModuleType("__main__")
+    try:
+        yield
+    finally:
+        sys.modules["__main__"] = script
+
+
 def result_of(future: Future[Result]) -> Result:
     """Wait for a result; if the process was killed, say what may be the reason."""
     try:
         return future.result()
     except BrokenProcessPool as broken:
         raise TransduceError(
-            "a process that encodes text was killed, perhaps because memory ran out: run it "
-            "again; in a script of your own, call transduce.train below "
-            "if __name__ == '__main__':, since each process imports the script"
+            "a process that encodes text was killed, perhaps because memory ran out: run it again"
         ) from broken
 
 

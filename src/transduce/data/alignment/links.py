@@ -26,12 +26,7 @@ from transduce.data.store import (
     open_files,
     write_manifest,
 )
-from transduce.data.worker_processes import (
-    ctrl_c_blocked,
-    follow_parent,
-    process_pool,
-    result_of,
-)
+from transduce.data.worker_processes import WorkerPool, follow_parent, result_of
 from transduce.files.atomic import atomic_folder, sync
 from transduce.files.errors import reporting_write_errors
 
@@ -77,12 +72,11 @@ def _aligned(store: Store, processes: int) -> Iterator[tuple[int, Links]]:
         for chunk in chunks:
             yield int(chunk[-1]) + 1, aligner.links(*sides_of(store, chunk))
         return
-    with process_pool(processes, _start, aligner) as pool:
+    with WorkerPool(processes, _start, aligner) as pool:
         waiting: deque[tuple[int, Future[Links]]] = deque()
         try:
             for chunk in chunks:
-                with ctrl_c_blocked():
-                    future = pool.submit(_links, *sides_of(store, chunk))
+                future = pool.submit(_links, *sides_of(store, chunk))
                 waiting.append((int(chunk[-1]) + 1, future))
                 if len(waiting) > 2 * processes:
                     yield _finished(*waiting.popleft())

@@ -6,7 +6,7 @@ All of it follows from the store, the rates, the seed and the epoch, so a resume
 import os
 from collections import deque
 from collections.abc import Iterator, Mapping
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from dataclasses import replace
 from pathlib import Path
 from threading import Lock
@@ -19,12 +19,7 @@ from transduce.data.encoding.side import Side
 from transduce.data.noise.noised import NoisedSentences
 from transduce.data.noise.pairs import DrawnKinds, PairNoise
 from transduce.data.store import Store
-from transduce.data.worker_processes import (
-    ctrl_c_blocked,
-    follow_parent,
-    process_pool,
-    result_of,
-)
+from transduce.data.worker_processes import WorkerPool, follow_parent, result_of
 from transduce.text.special_ids import UNK_ID
 from transduce.text.tokenizer import Tokenizer
 
@@ -53,7 +48,7 @@ class EpochNoise:
         self._here = _pair_noise(self._shared)  # which checks the vocabulary too
         # Where a stage of a run ends, a thread may still prepare an epoch that is not needed.
         self._one_at_a_time = Lock()
-        self._pool: ProcessPoolExecutor | None = None
+        self._pool: WorkerPool | None = None
         self._is_closed = False
 
     def store(self, clean: Store, *, seed: int, epoch: int, max_lengths: tuple[int, int]) -> Store:
@@ -125,11 +120,10 @@ class EpochNoise:
             return
         assert not self._is_closed, "noise is asked for after the end"
         if self._pool is None:
-            self._pool = process_pool(_processes(), _start, self._shared)
+            self._pool = WorkerPool(_processes(), _start, self._shared)
         waiting: deque[Future[Pairs]] = deque()
         for part in parts:
-            with ctrl_c_blocked():
-                waiting.append(self._pool.submit(_noised, *_sides(clean, part), part))
+            waiting.append(self._pool.submit(_noised, *_sides(clean, part), part))
             if len(waiting) > 2 * MAX_PROCESSES:
                 yield result_of(waiting.popleft())
         while waiting:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
+from transduce.data.worker_processes import script_hidden
 from transduce.sweeps.running.worker import STOP, Done, Failed, Message, PrepareJob, TrainJob, work
 
 PRELOADED = ["transduce.sweeps.running.worker", "torch._dynamo"]
@@ -29,7 +30,8 @@ class WorkerProcess:
         self.last: Done | Failed | None = None
         self.is_over = False
         self._process = context.Process(target=work, args=(job, theirs, log))
-        self._process.start()
+        with script_hidden():
+            self._process.start()
         theirs.close()  # so that this end sees when the process is gone
 
     @property
