@@ -27,10 +27,10 @@ from transduce.analysis.complexity.layers import (
     UnrolledRecurrence,
     drawn,
 )
-from transduce.analysis.complexity.measuring import LayerBench
+from transduce.analysis.complexity.measuring import MIN_RUNS, LayerBench
 from transduce.analysis.complexity.options import ALL_D, ALL_N, GridOptions, grid_options
 from transduce.analysis.complexity.paths import layers_to_connect, path_length
-from transduce.analysis.complexity.records import LayerMeasurements
+from transduce.analysis.complexity.records import LayerCost, LayerMeasurements
 from transduce.analysis.complexity.table import complexity_rows, notes
 from transduce.errors import InputError
 
@@ -268,6 +268,46 @@ def test_without_time_nothing_is_timed_but_the_rest_is_there() -> None:
     assert (rows[RECURRENT].time, rows[RECURRENT].sequential) == ("", "7·n+2")
     assert (rows[CONTIGUOUS].path, rows[DILATED].path) == ("15, 8", "4, 3")
     assert rows[ATTENTION].count == "n^2.00"
+
+
+class _Clock:
+    """Time that passes only while a size is measured: n x d seconds, but attention hardly any."""
+
+    def __init__(self) -> None:
+        self.now = 0.0
+
+    def perf_counter(self) -> float:
+        return self.now
+
+    def measure(self, bench: LayerBench) -> LayerCost:
+        seconds = 0.001 if bench.kind.name == ATTENTION else float(bench.n * bench.shape.d)
+        self.now += (2 + MIN_RUNS) * seconds
+        sizes = {"layer": bench.kind.name, "n": bench.n, "d": bench.shape.d}
+        costs = {"forward_s": seconds, "backward_s": 0.0, "kept_bytes": 1, "peak_bytes": 1}
+        return LayerCost.model_validate(sizes | costs)
+
+
+def test_the_time_that_some_sizes_leave_is_given_to_the_quickest_of_others(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At n=32 no convolution fits into its share. Then those with d=8 do, and nothing larger."""
+    clock = _Clock()
+    monkeypatch.setattr(grid, "time", clock)
+    monkeypatch.setattr(LayerBench, "measure", lambda bench: clock.measure(bench))
+    monkeypatch.setattr(grid, "LAYERS", [KINDS[row] for row in (ATTENTION, CONTIGUOUS, DILATED)])
+    monkeypatch.setattr(options, "CONNECTED_N", (16,))
+    seconds = (2 + MIN_RUNS) * (2 * 16 * (8 + 16) + 2 * 32 * 8 + 64 * 8 - 1)
+    found = measured(GridOptions(n=(16, 32, 64), d=(8, 16), r=4, device="cpu", seconds=seconds))
+    timed = {(cost.layer, cost.n, cost.d) for cost in found.costs}
+    assert {(CONTIGUOUS, 32, 8), (DILATED, 32, 8), (ATTENTION, 64, 16)} <= timed
+    assert len(timed) == 6 + 4 + 2, "all of attention, n=16 of the others, and these two"
+    skipped = [(skip.layer, skip.d, skip.n) for skip in found.skipped]
+    assert skipped == [
+        (layer, d, n) for layer in (CONTIGUOUS, DILATED) for d, n in ((8, 64), (16, 32))
+    ]
+    assert {skip.why for skip in found.skipped} == {
+        "it would take 2.6e+03 s; 2.6e+03 s were left for it"
+    }
 
 
 @pytest.mark.gpu

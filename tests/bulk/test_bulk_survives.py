@@ -23,7 +23,7 @@ from tests.command import Command, KillAt, start
 from tests.translation.likely import random_model, saved
 from transduce.bulk.manifest import MANIFEST
 from transduce.cli.app import app
-from transduce.files.checksums import with_checksum
+from transduce.files.checksums import RECORD_CHECKSUM, with_checksum
 from transduce.translation.torch_engine import TorchEngine
 
 SHARDS = ("--beam", "1", "--window", "4", "--shard-lines", "8")
@@ -256,6 +256,23 @@ def test_a_folder_of_an_older_version_names_less(
         assert difference in again.mistake()
     else:
         assert "16 of 22 lines were translated before" in again.err
+
+
+@pytest.mark.parametrize("lines", [7, 10**30])
+def test_a_part_with_more_lines_than_the_text_has_left_is_refused(
+    lines: int, model: Path, text: Path, command: Command
+) -> None:
+    """The text has 22 lines, and the last part those from the 17th on."""
+    folder = finished(model, text)
+    records = (folder / MANIFEST).read_bytes().splitlines(keepends=True)
+    [last] = [at for at, record in enumerate(records) if json.loads(record).get("first") == 16]
+    changed = {**json.loads(records[last]), "lines": lines}
+    del changed[RECORD_CHECKSUM]
+    records[last] = json.dumps(with_checksum(changed)).encode() + b"\n"
+    (folder / MANIFEST).write_bytes(b"".join(records))
+    again = command("translate", model, text, *SHARDS, "--out", folder)
+    assert again.code == 2
+    assert "part 2 begins or ends elsewhere" in again.err.splitlines()[-1]
 
 
 def test_other_options_are_taken_where_no_part_is_done(

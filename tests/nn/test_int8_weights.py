@@ -13,7 +13,8 @@ from torch.testing import assert_close
 import transduce
 from tests.translation.likely import random_model, saved, sentences
 from transduce.errors import InputError
-from transduce.nn.int8_weights import Int8Linear, can_quantize
+from transduce.nn.embedding import Embedding
+from transduce.nn.int8_weights import Int8Embedding, Int8Linear, can_quantize, quantize
 from transduce.translation import inference
 
 needs_vnni = pytest.mark.skipif(not can_quantize(), reason="the processor lacks VNNI")
@@ -55,6 +56,17 @@ def test_it_can_be_copied_but_not_converted() -> None:
     assert torch.equal(copy.deepcopy(layer)(x), layer(x))
     with pytest.raises(TypeError, match="load the model again"):
         layer.to(torch.bfloat16)
+
+
+@needs_vnni
+@pytest.mark.parametrize("tied", [True, False])
+def test_the_matrix_of_the_output_stays_in_float32_for_shortlists(tied: bool) -> None:
+    embedding = Embedding(30, 8, tied=tied)
+    embedding.init_weights()
+    model = nn.Sequential(embedding)
+    quantize(model)
+    assert isinstance(model[0], Int8Embedding)
+    assert torch.equal(model[0].projection, embedding.projection)
 
 
 @needs_vnni

@@ -208,6 +208,20 @@ def test_what_changes_no_translation_does_not_stop_it(
     assert out.read_bytes() == text.with_name("whole").read_bytes()
 
 
+def test_what_an_older_version_does_not_name_was_not_given(
+    model: Path, text: Path, command: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    out, description = text.with_name("out"), text.with_name("out.partial.json")
+    stopped(command, monkeypatch, model, text, "--beam", "1", "--out", out)
+    begun = json.loads(description.read_text())
+    for name in ("wording", "memory", "shortlist"):
+        del begun[name]
+    description.write_text(json.dumps(begun))
+    again = ("translate", model, text, "--beam", "1", "--out", out)
+    assert "wording none, not " in command(*again, "--keep-placeholders").mistake()
+    assert "10 of 22 lines were translated before" in command(*again).err
+
+
 @pytest.mark.exhaustive(after=4)
 @pytest.mark.parametrize("form", ["jsonl", "n-best"])
 @pytest.mark.parametrize(

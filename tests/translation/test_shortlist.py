@@ -16,9 +16,11 @@ from transduce.grammar import generate
 from transduce.models.build import build_model
 from transduce.models.folder import LoadedModel, load_model
 from transduce.models.shortlist import load_shortlist
+from transduce.models.transformer.settings import TransformerConfig
 from transduce.tasks.translation import TranslationTask
 from transduce.translation import load as load_module
 from transduce.translation.engine import EncodedSentence
+from transduce.translation.inference import prepare_for_inference
 from transduce.translation.load import EngineName
 from transduce.translation.options import Options
 from transduce.translation.torch_engine import TorchEngine
@@ -72,6 +74,31 @@ def test_a_sentence_gets_the_same_translation_in_any_batch(model: Path) -> None:
             one.text for one in expected.alternatives
         ]
         assert alone.score == pytest.approx(expected.score, rel=1e-4)
+
+
+@pytest.mark.parametrize("tied", [True, False])
+def test_candidates_are_scored_with_the_matrix_of_the_output(tied: bool, tmp_path: Path) -> None:
+    """Packed weights change nothing, whether its matrix is that of the embeddings or its own."""
+    shape = TransformerConfig(
+        vocab_size=VOCAB_SIZE, n_layers=1, d_model=16, d_ff=16, h=2, tied_output=tied
+    )
+    loaded = LoadedModel(build_model(shape, seed=5).eval(), Config(model=shape), learnt_tokenizer())
+    folder = saved(tmp_path / "model", loaded)
+    src, tgt = write_pairs(tmp_path)
+    transduce.make_shortlist(folder, src=[src], tgt=[tgt], frequent=5, per_token=3)
+    greedy = Options(beam=1, second_try=False)
+    lists = load_shortlist(folder, loaded.tokenizer)
+    unpacked = TorchEngine(
+        CPU, 28, TranslationTask(), load_model(folder).model, loaded.tokenizer, shortlist=lists
+    )
+    packed = replace(unpacked, model=prepare_for_inference(loaded.model, precision="float32"))
+    rows = [ids[:20] for ids in loaded.tokenizer.encode_batch(TEXTS)]
+    given = [EncodedSentence(ids, place, []) for place, ids in enumerate(rows)]
+    for [expected], [found] in zip(
+        unpacked.search(given, greedy), packed.search(given, greedy), strict=True
+    ):
+        assert found.ids == expected.ids
+        assert found.score == pytest.approx(expected.score, rel=1e-4)
 
 
 @pytest.mark.parametrize("prefix", ["Quite another", "zzz"])

@@ -13,7 +13,7 @@ from transduce.translation.options import Options
 from transduce.translation.wording.rules import NO_WORDING
 
 LEFT_OUT = {"to": None, "shortlist": False, "wording": None, "memory": None}
-"""What older versions name only if it is given, or do not have, and what it is otherwise."""
+"""What descriptions of older versions may not name, with the value that it had then."""
 
 
 @dataclass(frozen=True)

@@ -203,10 +203,13 @@ class _Plan:
     def _lines_done(self, number: int, first: int) -> int | None:
         """Return how many lines a part has if it is done."""
         known = self.manifest.parts.get(number)
-        if known is None or not self.manifest.is_done(number, first=first, lines=known.lines):
+        if known is None:
+            return None
+        lines = min(known.lines, self._text.total - first)  # it has no more, or is damaged
+        if not self.manifest.is_done(number, first=first, lines=lines):
             return None
         self.parts = number + 1
-        return known.lines
+        return lines
 
 
 def _translate_missing(

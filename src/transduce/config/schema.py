@@ -14,8 +14,10 @@ from pydantic import Field, SerializeAsAny, ValidationError, field_validator, mo
 from transduce.config.complaints import Sections, all_complaints, names_in
 from transduce.config.kinds import DEFAULT_KIND, find_kind, kind_names
 from transduce.config.renamed import with_current_names
-from transduce.config.sections.data import DataConfig as DataConfig  # sections and the types of
-from transduce.config.sections.model import ModelConfig as ModelConfig  # settings are found here
+
+# Sections, and the types of settings that models of other packages need, are exported from here.
+from transduce.config.sections.data import DataConfig as DataConfig
+from transduce.config.sections.model import ModelConfig as ModelConfig
 from transduce.config.sections.run import RunConfig as RunConfig
 from transduce.config.sections.section import Count as Count
 from transduce.config.sections.section import LargeCount as LargeCount

@@ -109,10 +109,10 @@ def resumable_file(
     """Give a file to write to, which gets its name when the block ends without an error.
 
     If it ends with one, or the process is killed, the lines stay for the next process that calls
-    this with the same `made_from`, except for what `may_change`. What only one of the two processes
-    knows of, because their versions differ, does not count, unless it is `left_out`: that has what
-    it means that a description does not name something. Any other difference raises `InputError`
-    and leaves everything as it is.
+    this with the same `made_from`, except for what `may_change`. What the earlier process does not
+    name, because its version is older, has the value in `left_out`; without one it does not count,
+    and neither does what this process does not name. Any other difference raises `InputError` and
+    leaves everything as it is.
     """
     final = path.resolve()  # a link stays: the file that it points to is replaced
     partial, description = _names(final)

@@ -83,8 +83,8 @@ class Int8Embedding(Embedding):
 
     def __init__(self, embedding: Embedding) -> None:
         nn.Module.__init__(self)
-        self.weight, self.output_weight = embedding.weight, None
-        self.bias = embedding.bias
+        self.weight, self.bias = embedding.weight, embedding.bias
+        self.output_weight = embedding.output_weight  # for `projection`, which shortlists narrow
         self.scale, self.std = embedding.scale, embedding.std
         self._projection = Int8Linear.of(embedding.output, embedding.bias)
 

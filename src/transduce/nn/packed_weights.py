@@ -58,16 +58,16 @@ class PackedLinear(nn.Module):
 
 
 class PackedEmbedding(Embedding):
-    """Looks up in the original matrix, and projects with a packed copy of it."""
+    """Looks up in the original matrix, and projects with packed weights."""
 
     def __init__(self, embedding: Embedding) -> None:
         nn.Module.__init__(self)
-        self.weight, self.output_weight = embedding.weight, None
-        self.bias = embedding.bias
+        self.weight, self.bias = embedding.weight, embedding.bias
+        self.output_weight = embedding.output_weight  # for `projection`, which shortlists narrow
         self.scale, self.std = embedding.scale, embedding.std
         self._projection = PackedLinear(embedding.output, embedding.bias)
 
     def logits(self, x: Tensor) -> Tensor:
-        """Score every entry of the vocabulary, with the same matrix."""
+        """Score every entry of the vocabulary."""
         scores: Tensor = self._projection(x)
         return scores

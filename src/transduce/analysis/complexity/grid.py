@@ -73,7 +73,7 @@ class _Series:
     """The measurements of all layers and widths, from the smallest n to the largest.
 
     Before each, its time and memory are estimated from the one before. At first the time that is
-    left is shared equally by the layers and widths; then each may take all that is left.
+    left is shared equally by the layers and widths; then the quickest next may take all of it.
     """
 
     options: GridOptions
@@ -106,18 +106,18 @@ class _Series:
         return left
 
     def _measure_with_the_rest(self, left: list[tuple[LayerKind, int, int]], ends: float) -> None:
-        """Measure on from the sizes that are left, the quickest first; name what is skipped."""
-        left.sort(key=lambda size: self._expected_seconds(*size))
-        for kind, d, first in left:
-            for n in (n for n in self.options.n if n >= first):
-                self.report(
-                    f"n={n:,}, d={d:,}, {kind.name}: {ends - time.perf_counter():.0f} s left"
-                )
-                rest = max(0.0, ends - time.perf_counter())
-                why = self._obstacle(kind, n, d, rest) or self._try(kind, n, d)
-                if why:
-                    self.skipped.append(SkippedSizes(layer=kind.name, d=d, n=n, why=why))
-                    break
+        """Measure what is left, always the quickest next; name what is skipped."""
+        while left:
+            kind, d, n = quickest = min(left, key=lambda size: self._expected_seconds(*size))
+            left.remove(quickest)
+            rest = max(0.0, ends - time.perf_counter())
+            self.report(f"n={n:,}, d={d:,}, {kind.name.strip()}: {rest:.0f} s left")
+            if why := self._obstacle(kind, n, d, rest) or self._try(kind, n, d):
+                self.skipped.append(SkippedSizes(layer=kind.name, d=d, n=n, why=why))
+            else:
+                left += [(kind, d, larger) for larger in self.options.n if larger > n][:1]
+        order = [kind.name for kind in LAYERS]
+        self.skipped.sort(key=lambda size: (order.index(size.layer), size.d))
 
     def _obstacle(self, kind: LayerKind, n: int, d: int, share: float) -> str:
         """Return why a size should not be measured, or ''."""

@@ -89,10 +89,7 @@ class LineTranslation:
             except KeyboardInterrupt:
                 if done:
                     begun = f"{done:,} of {counted(total, 'line is', 'lines are')} in {out}.partial"
-                    typer.echo(
-                        f"{begun}: the same command goes on from there",
-                        err=True,
-                    )
+                    typer.echo(f"{begun}: the same command goes on from there", err=True)
                 raise
         return done - start
 
@@ -146,7 +143,6 @@ class LineTranslation:
             yield number, translation
 
     def _formatted(self, number: int, translation: Translation) -> Iterator[str]:
-
         return output_lines(number, translation, self.output.form)
 
     def _note(self, notes: Notes, number: int, translation: Translation) -> None:

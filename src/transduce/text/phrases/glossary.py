@@ -11,6 +11,7 @@ MAX_TERMS = 100_000
 MAX_TERM_CHARACTERS = 200
 MAX_ALTERNATIVES = 16
 MOST_OF_BEGINNING = 4
+"""Characters, at most, by which places are found where a term may begin."""
 SAME = "="
 """As a target: the term stays as it is in the source."""
 CASE, PART = "case", "part"
