@@ -3,12 +3,12 @@
     python benchmarks/in_turn.py PLAN.yaml --out DIR [--set NAME=VALUE …] [--seconds 560]
         [--collect DIR] [--show]
 
-For machines that are lent for minutes and end a command that lasts too long. The first call starts
-a process, the supervisor, that runs the steps and outlives the call; later calls with the same DIR
-follow it. A call returns when no step runs and none can start, or after `--seconds`: 0 if all steps
-are done, 1 if one failed, 2 if the plan is wrong, 3 if it is not over. The same command then goes
-on: a step that is done is not run again, one that failed is, and one whose supervisor was killed is
-ended and run again. `--show` runs nothing: it prints when each step would begin and end.
+For machines that are available for minutes, and end a command that lasts too long. The first call
+starts a process, the supervisor, that runs the steps and outlives the call; later calls with the
+same DIR follow it. A call returns when no step runs and none can start, or after `--seconds`: 0 if
+all steps are done, 1 if one failed, 2 if the plan is wrong, 3 if it is not over. The same command
+then goes on: a step that is done is not run again, one that failed is, and one whose supervisor was
+killed is ended and run again. `--show` runs nothing: it prints when each step would begin and end.
 
 A plan has `minutes`, its budget; `variables`, a default for each {name} in its texts; and `steps`:
 
@@ -110,6 +110,9 @@ def first_records(steps: Sequence[Step], out: Path) -> dict[str, Record]:
     for name, record in before.items():
         if record["state"] == "running":
             end_group(record["pid"], log_of(out, name))
+        elif record["state"] == "waiting" and is_locked(log_of(out, name)):
+            # It was started just before its supervisor was killed, which had not noted it yet.
+            raise ConfigError(f"{log_of(out, name)} is still written by an earlier step: end that")
     records: dict[str, Record] = {}
     for step in steps:
         new = {"state": "waiting", "command": [*step.command]}
@@ -233,10 +236,13 @@ def collect(steps: Sequence[Step], out: Path, into: Path) -> None:
     left, left_out = MAX_RESULTS, []
     into.mkdir(parents=True, exist_ok=True)
     with tarfile.open(into / "results.tar.gz", "w:gz") as archive:
-        for path in filter(Path.is_file, dict.fromkeys([out / STATUS, *logs, *kept])):
+        for path in dict.fromkeys([out / STATUS, *logs, *kept]):
             name = os.path.relpath(path)
-            is_small = path.stat().st_size <= MAX_KEPT
-            content = path.read_bytes() if is_small else b""
+            try:
+                is_small = path.stat().st_size <= MAX_KEPT
+                content = path.read_bytes() if is_small else b""
+            except (FileNotFoundError, IsADirectoryError):  # steps that run remove files too
+                continue
             content = content[-LOG_END:] if path in logs else content
             size = len(zlib.compress(content)) + tarfile.BLOCKSIZE
             if not is_small or size > left:
@@ -244,7 +250,7 @@ def collect(steps: Sequence[Step], out: Path, into: Path) -> None:
                 continue
             left -= size
             info = tarfile.TarInfo(str(path)[1:] if name.startswith("..") else name)
-            info.size, info.mtime = len(content), int(path.stat().st_mtime)
+            info.size, info.mtime = len(content), int(time.time())
             archive.addfile(info, io.BytesIO(content))
     if left_out:
         print(f"too large for the results: {', '.join(left_out)}")
