@@ -51,6 +51,19 @@ SHAPES: dict[str, dict[str, Any]] = {
         "norm_epsilon": 1e-3,
         "kv_heads": 2,
     },
+    "rotary, root mean square, swiglu": {
+        "norm": "pre",
+        "positions": "rotary",
+        "norm_kind": "rms",
+        "activation": "swiglu",
+        "kv_heads": 2,
+    },
+    "no positions, post-norm, geglu": {
+        "positions": "none",
+        "norm_kind": "rms",
+        "activation": "geglu",
+    },
+    "rotary, post-norm": {"positions": "rotary", "attention_bias": True},
 }
 
 
@@ -85,6 +98,28 @@ def engines(folder: Path) -> tuple[TorchEngine, CTranslate2Engine]:
     longest = loaded.config.model.max_length
     theirs = CTranslate2Engine.load(folder, device=CPU, precision="float32", task=TASK)
     return TorchEngine(CPU, longest, TASK, loaded.model, loaded.tokenizer), theirs
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        *(("positions", positions) for positions in ("relative", "t5", "alibi")),
+        ("activation", "relu2"),
+        ("qk_norm", True),
+        ("attention_score", "additive"),
+        ("encoder_mixers", ("window",)),
+        ("d_k", 4),
+    ],
+)
+def test_what_ctranslate2_cannot_express_is_refused(
+    tmp_path: Path, setting: str, value: Any
+) -> None:
+    model = saved(tmp_path / "model", sharp_model(**{setting: value}))
+    shown = "mixer is window" if setting == "encoder_mixers" else f"model.{setting}={value}".lower()
+    with pytest.raises(InputError, match=r"cannot export .* to CTranslate2") as refused:
+        export_ctranslate2(model, tmp_path / "out")
+    assert shown in str(refused.value).lower()
+    assert not (tmp_path / "out").exists()
 
 
 def encoded(*, prefix: int = 0) -> list[EncodedSentence]:

@@ -25,10 +25,22 @@ def is_exportable(config: ModelConfig, to: Format) -> TypeGuard[TransformerConfi
     return isinstance(model, Transformer) and to in model.abilities.exports
 
 
-def foreign_setting(config: ModelConfig, engine: str) -> str | None:
-    """Return which setting of a Transformer the engines of both formats do not know, or None."""
+ENGINES: dict[Format, str] = {"ctranslate2": "CTranslate2", "huggingface": "Marian"}
+POSITIONS: dict[Format, tuple[str, ...]] = {
+    "ctranslate2": ("sinusoidal", "learned", "rotary", "none"),
+    "huggingface": ("sinusoidal",),
+}
+ACTIVATIONS: dict[Format, tuple[str, ...]] = {
+    "ctranslate2": ("relu", "swish", "swiglu", "geglu"),
+    "huggingface": ("relu", "swish"),
+}
+
+
+def foreign_setting(config: ModelConfig, to: Format) -> str | None:
+    """Return which setting of a Transformer a format cannot express, or None."""
     if not isinstance(config, TransformerConfig):
         return None
+    engine = ENGINES[to]
     if config.experts:
         return f"model.experts={config.experts}, but {engine} has one feed-forward network a layer"
     if config.attention_score != "scaled":
@@ -37,14 +49,21 @@ def foreign_setting(config: ModelConfig, engine: str) -> str | None:
     mixers = {*config.encoder_mixers, *config.decoder_mixers, config.cross_mixer} - {"attention"}
     if mixers:
         return f"a mixer is {min(mixers)}, but {engine} has only attention to all positions"
-    if config.positions not in ("sinusoidal", "learned"):
+    for setting, value, known in (
+        ("positions", config.positions, POSITIONS[to]),
+        ("activation", config.activation, ACTIVATIONS[to]),
+    ):
+        if value not in known:
+            named = " or ".join(known)
+            return f"model.{setting}={value}, but the export to {engine} has only {named}"
+    if config.qk_norm:
+        # CTranslate2 has a setting of that name, and computes something else.
+        return f"model.qk_norm=true, but {engine} has no such norm in attention to the source"
+    if to == "huggingface" and config.norm_kind != "layer":
+        return f"model.norm_kind={config.norm_kind}, but {engine} has only layer norms"
+    if config.d_k * config.h != config.d_model or config.d_v != config.d_k:
         return (
-            f"model.positions={config.positions}, but the export to {engine} has only positions "
-            "that are added to the embeddings"
+            f"model.d_k={config.d_k} and model.d_v={config.d_v}, but {engine} splits "
+            f"d_model={config.d_model} evenly among its {config.h} heads, with d_k = d_v"
         )
-    if config.activation not in ("relu", "swish"):
-        return f"model.activation={config.activation}, but the export to {engine} has relu or swish"
-    if config.norm_kind != "layer" or config.qk_norm:
-        name = "qk_norm=true" if config.qk_norm else f"norm_kind={config.norm_kind}"
-        return f"model.{name}, but the export to {engine} has only the paper's layer norms"
     return None

@@ -1,7 +1,8 @@
 """Export to CTranslate2's format, with our settings and tokenizer in the same folder.
 
-CTranslate2 can express every Transformer of ours (pre-norm or post-norm, learned positions, with or
-without biases) except those whose heads do not split d_model evenly.
+CTranslate2 can express most Transformers of ours: pre-norm or post-norm, layer norm or RMS norm,
+learned, rotary or no positions, gated feed-forward networks, with or without biases.
+`export/abilities.py` names what it cannot.
 """
 
 from dataclasses import dataclass
@@ -25,7 +26,7 @@ from transduce.models.folder import LoadedModel, load_model, save_settings
 from transduce.models.shortlist import load_shortlist
 from transduce.models.transformer.model import Transformer
 from transduce.models.transformer.settings import TransformerConfig
-from transduce.nn.feed_forward import FeedForward
+from transduce.nn.feed_forward import GATED, FeedForward, GatedFeedForward
 from transduce.nn.mixers.attention import MultiHeadAttention
 from transduce.nn.mixers.heads import HeadProjections
 from transduce.text.special_ids import BOS_ID, EOS_ID, UNK_ID
@@ -84,16 +85,11 @@ def is_installed() -> bool:
 
 def refusal(config: ModelConfig) -> str | None:
     """Return the reason why CTranslate2 cannot run a model, or None if it can."""
-    foreign = foreign_setting(config, "CTranslate2")
+    foreign = foreign_setting(config, "ctranslate2")
     if foreign is not None:
         return foreign
     if not is_exportable(config, "ctranslate2"):
         return f"model.kind={config.kind}, but CTranslate2 has only Transformers"
-    if config.d_k * config.h != config.d_model or config.d_v != config.d_k:
-        return (
-            f"model.d_k={config.d_k} and model.d_v={config.d_v}, but CTranslate2 splits "
-            f"d_model={config.d_model} evenly among its {config.h} heads, with d_k = d_v"
-        )
     return None
 
 
@@ -173,17 +169,7 @@ def specification(
 @torch.no_grad()
 def description(model: Transformer, config: TransformerConfig, entries: "Entries") -> Any:
     """Return a model and its vocabulary in CTranslate2's terms; the model may be without memory."""
-    specs = library().specs
-    # The attention that it returns is the average of the first heads of a layer.
-    layer, heads = (config.alignment_layer - 1, 1) if config.guided_alignment else (-1, config.h)
-    spec = specs.TransformerSpec.from_config(
-        (config.n_encoder_layers, config.n_decoder_layers),
-        config.h,
-        pre_norm=config.norm == "pre",
-        activation=_activation(specs, config),
-        alignment_layer=layer,
-        alignment_heads=heads,
-    )
+    spec = _empty(config)
     _fill(spec, model)
     spec.config.layer_norm_epsilon = config.norm_epsilon
     spec.config.unk_token = entries.target[UNK_ID]
@@ -195,9 +181,30 @@ def description(model: Transformer, config: TransformerConfig, entries: "Entries
     return spec
 
 
-def _activation(specs: Any, config: TransformerConfig) -> Any:
+def _empty(config: TransformerConfig) -> Any:
+    """Return a specification of the model's shape, without weights."""
+    specs = library().specs
     activations = specs.Activation
-    return {"relu": activations.RELU, "swish": activations.SWISH}[config.activation]
+    shared = {
+        "pre_norm": config.norm == "pre",
+        "activation": {
+            "relu": activations.RELU,
+            "swish": activations.SWISH,
+            "swiglu": activations.SWISH,
+            "geglu": activations.GELU,
+        }[config.activation],
+        "ffn_glu": config.activation in GATED,
+        "rms_norm": config.norm_kind == "rms",
+        "rotary_dim": config.d_k if config.positions == "rotary" else None,
+        "rotary_interleave": False,  # components i and i + d_k/2 turn together
+    }
+    # The attention that it returns is the average of the first heads of a layer.
+    layer, heads = (config.alignment_layer - 1, 1) if config.guided_alignment else (-1, config.h)
+    encoder = specs.TransformerEncoderSpec(config.n_encoder_layers, config.h, **shared)
+    decoder = specs.TransformerDecoderSpec(
+        config.n_decoder_layers, config.h, alignment_layer=layer, alignment_heads=heads, **shared
+    )
+    return specs.TransformerSpec(encoder, decoder)
 
 
 def _fill(spec: Any, model: Transformer) -> None:
@@ -209,12 +216,13 @@ def _fill(spec: Any, model: Transformer) -> None:
     if model.embedding.bias is not None:
         spec.decoder.projection.bias = model.embedding.bias.detach()
     for stack in (spec.encoder, spec.decoder):
-        stack.position_encodings.encodings = model.positions.table.detach()
+        if hasattr(stack, "position_encodings"):  # a decoder that rotates has none
+            stack.position_encodings.encodings = model.positions.table.detach()
     for stack, last_norm in (
         (spec.encoder, model.encoder_norm),
         (spec.decoder, model.decoder_norm),
     ):
-        if isinstance(last_norm, nn.LayerNorm):
+        if isinstance(last_norm, nn.LayerNorm | nn.RMSNorm):
             _fill_norm(stack.layer_norm, last_norm)
     for theirs, encoding in zip(spec.encoder.layer, model.encoder, strict=True):
         _fill_self_attention(theirs.self_attention, encoding.self_attention)
@@ -244,8 +252,12 @@ def _fill_cross_attention(theirs: Any, attention: MultiHeadAttention) -> None:
 
 
 def _fill_feed_forward(theirs: Any, feed_forward: nn.Module) -> None:
-    assert isinstance(feed_forward, FeedForward), type(feed_forward)
-    _fill_linear(theirs.linear_0, feed_forward.w_1)
+    if isinstance(feed_forward, GatedFeedForward):
+        _fill_linear(theirs.linear_0, feed_forward.w_g)
+        _fill_linear(theirs.linear_0_noact, feed_forward.w_1)
+    else:
+        assert isinstance(feed_forward, FeedForward), type(feed_forward)
+        _fill_linear(theirs.linear_0, feed_forward.w_1)
     _fill_linear(theirs.linear_1, feed_forward.w_2)
 
 
@@ -266,8 +278,10 @@ def _fill_linear(theirs: Any, *ours: nn.Linear, heads: HeadProjections | None = 
 
 
 def _fill_norm(theirs: Any, norm: nn.Module) -> None:
-    assert isinstance(norm, nn.LayerNorm), "other norms are refused"
-    theirs.gamma, theirs.beta = norm.weight.detach(), norm.bias.detach()
+    assert isinstance(norm, nn.LayerNorm | nn.RMSNorm), type(norm)
+    theirs.gamma = norm.weight.detach()
+    if isinstance(norm, nn.LayerNorm):
+        theirs.beta = norm.bias.detach()
 
 
 def _concatenated(tensors: list[Tensor]) -> Tensor:

@@ -116,7 +116,7 @@ def write_settings(loaded: LoadedModel, folder: Path, config: TransformerConfig)
 
 def refusal(config: ModelConfig) -> str | None:
     """Return the reason why a model cannot be a Marian model, or None if it can."""
-    foreign = foreign_setting(config, "Marian")
+    foreign = foreign_setting(config, "huggingface")
     if foreign is not None:
         return foreign
     if config.src_vocab_size is not None:
@@ -130,13 +130,6 @@ def refusal(config: ModelConfig) -> str | None:
         return f"model.kind={config.kind}, but Marian models are Transformers"
     if config.norm != "post":
         return f"model.norm={config.norm}, but Marian normalises after the residual sums (post)"
-    if config.positions != "sinusoidal":
-        return f"model.positions={config.positions}, but Marian's are sinusoidal"
-    if config.d_k * config.h != config.d_model or config.d_v != config.d_k:
-        return (
-            f"model.d_k={config.d_k} and model.d_v={config.d_v}, but Marian splits "
-            f"d_model={config.d_model} evenly among its {config.h} heads, with d_k = d_v"
-        )
     return None
 
 

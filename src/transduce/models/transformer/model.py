@@ -274,12 +274,6 @@ class Transformer(Seq2Seq):
         others would carry sums or states from one sentence into the next.
         """
         attentions = [m for m in self.modules() if isinstance(m, MultiHeadAttention)]
-        is_papers = self._has_papers_blocks() and all(
-            attention.score == "scaled"
-            and attention.norm_q is None
-            and not attention.knows_distances
-            for attention in attentions
-        )
         unpacked = (GlobalAttention, LowRankAttention, RandomFeatureAttention, S4, Mamba)
         return Abilities(
             packed_sequences=all(
@@ -296,25 +290,26 @@ class Transformer(Seq2Seq):
                 isinstance(layer.cross_attention, LowRankAttention) for layer in self.decoder
             ),
             alignment_head=(self.alignment_layer, 0) if self.guided_alignment > 0 else None,
-            exports=self._exports if is_papers else frozenset(),
+            exports=self._exports(attentions),
         )
 
-    @property
-    def _exports(self) -> frozenset[str]:
-        is_tied = self.embedding.output_weight is None
-        return frozenset({"ctranslate2", "huggingface"} if is_tied else {"ctranslate2"})
-
-    def _has_papers_blocks(self) -> bool:
-        """Return whether all is the paper's but the attentions; swish counts as the paper's."""
-        unlike = (
-            *(nn.RMSNorm, GatedFeedForward, MixtureOfExperts, NoPositions),
-            *(LowRankAttention, RandomFeatureAttention, S4, Mamba),
+    def _exports(self, attentions: Sequence[MultiHeadAttention]) -> frozenset[str]:
+        """Return the formats whose engines compute what these modules do."""
+        parts = [*self.modules()]
+        mixed = (MixtureOfExperts, LowRankAttention, RandomFeatureAttention, S4, Mamba)
+        is_foreign = any(
+            isinstance(part, mixed) or getattr(part, "activation", None) is ACTIVATIONS["relu2"]
+            for part in parts
+        ) or any(
+            one.score != "scaled" or one.norm_q or one.term or one.window is not None
+            for one in attentions
         )
-        squared = ACTIVATIONS["relu2"]
-        return not any(
-            isinstance(part, unlike) or getattr(part, "activation", None) is squared
-            for part in self.modules()
+        if is_foreign:
+            return frozenset()
+        is_papers = self.embedding.output_weight is None and not any(
+            isinstance(part, nn.RMSNorm | GatedFeedForward | NoPositions) for part in parts
         )
+        return frozenset({"ctranslate2", "huggingface"} if is_papers else {"ctranslate2"})
 
     def training_states(
         self,
