@@ -5,7 +5,7 @@
 The folder has a test set in several languages, test.de, test.en and so on; line n of all of them is
 one sentence. Every direction is translated, those that were kept from training too. py3langid, the
 extra `detect`, says which language each translation is in, among those of the test set.
-It prints one JSON object.
+It prints one JSON object. --png draws the matrix of BLEU, --out keeps the translations.
 """
 
 import argparse
@@ -18,6 +18,7 @@ from statistics import fmean
 from typing import Any
 
 import transduce
+from transduce.cli.analysis.languages import draw_matrix
 from transduce.data.formats.lines import COMPRESSED
 from transduce.evaluation.languages import DirectionScore, LanguageScores, evaluate_languages
 from transduce.models.folder import load_settings
@@ -49,6 +50,13 @@ def main() -> None:
     print(written)
     if arguments.json:
         arguments.json.write_text(written + "\n", encoding="utf-8")
+    if arguments.png:
+        draw_matrix(scores, arguments.png)
+    if arguments.out:
+        arguments.out.mkdir(parents=True, exist_ok=True)
+        for one in scores.directions:
+            text = "".join(f"{line}\n" for line in one.hypotheses)
+            (arguments.out / f"{one.name}.txt").write_text(text, encoding="utf-8")
 
 
 def _arguments() -> argparse.Namespace:
@@ -61,6 +69,8 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--beam", type=int, default=4)
     parser.add_argument("--device", default="auto")
     parser.add_argument("--json", type=Path, help="file for what is printed")
+    parser.add_argument("--png", type=Path, help="file for a picture of BLEU by direction")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="folder for the translations")
     return parser.parse_args()
 
 
