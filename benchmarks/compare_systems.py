@@ -33,8 +33,10 @@ from typing import Any
 import transduce
 from transduce.analysis.cost import Cost, cost_of
 from transduce.analysis.runs import read_runs
+from transduce.bulk.output_lines import on_one_line
 from transduce.config.load import load_config
 from transduce.config.schema import Tree
+from transduce.data.formats.lines import read_lines
 from transduce.evaluation.report import Comparison, IntervalScore, report
 from transduce.tasks.tokenization import choose_tokenization
 from transduce.training.distributed import ProcessRank
@@ -276,10 +278,10 @@ def translate_tests(folder: Path, corpora: Path, *, beam: int) -> None:
     data = DATA[record.data]
     translator = transduce.load(folder)
     for test in data.tests:
-        src, tgt = (file.read_text(encoding="utf-8") for file in data.test(corpora, test))
-        found = translator.translate(src.splitlines(), transduce.Options(beam=beam))
-        references = [line.replace("@@ ", "") for line in tgt.splitlines()]
-        for kind, lines in (("hyp", [t.text for t in found]), ("ref", references)):
+        src, tgt = (list(read_lines(file)) for file in data.test(corpora, test))
+        found = translator.translate(src, transduce.Options(beam=beam))
+        references = [line.replace("@@ ", "") for line in tgt]
+        for kind, lines in (("hyp", [on_one_line(one.text) for one in found]), ("ref", references)):
             text = "".join(f"{line}\n" for line in lines)
             _test_file(folder, test, kind).write_text(text, encoding="utf-8")
         sys.stdout.write(_line(record.system, folder, test) + "\n")
@@ -311,18 +313,14 @@ def rows_of(folders: Sequence[Path], test: str | None = None) -> list[Row]:
         raise SystemExit("these runs are of different corpora: compare those of one")
     data = DATA[records[0].data]
     test = test or data.tests[0]
-    texts = [_lines(_test_file(folder, test, "hyp")) for folder in folders]
-    references = _lines(_test_file(folders[0], test, "ref"))
+    texts = [list(read_lines(_test_file(folder, test, "hyp"))) for folder in folders]
+    references = list(read_lines(_test_file(folders[0], test, "ref")))
     tokenization = choose_tokenization(references, tokenizer=data.tokenizer)
     reports = report(texts, [references], tokenization=tokenization)
     return [
         Row(record, one.scores[0], one.comparisons[0] if one.comparisons else None)
         for record, one in zip(records, reports, strict=True)
     ]
-
-
-def _lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").splitlines()
 
 
 def _line(name: str, folder: Path, test: str) -> str:
