@@ -8,6 +8,13 @@
 A budget is in minutes, in operations or in epochs. With `--speed`, the source and target tokens per
 second that a system trains on when it has the device for itself, minutes become epochs: what a run
 would do alone in that time, so that several runs may share a device. Without it the clock counts.
+`train --only-speed --epochs 0.1` measures a speed, and `--speed-of RUN` takes it from there.
+`--minutes-of RUN …` and `--operations-of RUN …` give what the run that had the least of them had.
+With `--most-minutes`, a run also ends by the clock: the table shows the minutes of its own speed
+that it had until then.
+
+For several runs at once, `prepare RECIPE --data … --cache DIR` first makes the data that all with
+the same `--cache` share. After `train --no-tests`, `translate RUN` translates the test sets.
 
 Operations are the multiplications and additions of matrix products, forward and backward (three
 times the forward pass), counted by torch for sentences of the corpus's mean length. Padding does
@@ -24,18 +31,26 @@ from pathlib import Path
 from typing import Any
 
 import transduce
-from transduce.analysis.cost import cost_of
+from transduce.analysis.cost import Cost, cost_of
+from transduce.analysis.runs import read_runs
+from transduce.bulk.output_lines import on_one_line
+from transduce.config.load import load_config
 from transduce.config.schema import Tree
+from transduce.data.formats.lines import read_lines
 from transduce.evaluation.report import Comparison, IntervalScore, report
 from transduce.tasks.tokenization import choose_tokenization
 from transduce.training.distributed import ProcessRank
-from transduce.training.progress import Settled
 from transduce.training.request import make_request
 from transduce.training.run.events import Scored, Stepped
 from transduce.training.run.folder import RunFolder
-from transduce.training.run.prepare import prepare_run
+from transduce.training.run.prepare import PreparedRun, prepare_run
 
 RECORD = "comparison.json"
+SPEED_ALONE = (
+    *("run.checkpoint_steps=1000000000", "run.score_sentences=0", "run.choose_by=loss"),
+    *("run.average=1", "run.ema_decay=0"),
+)
+"""Settings of a run that shows a system's speed."""
 
 
 @dataclass(frozen=True)
@@ -138,54 +153,69 @@ class Record:
 
 
 def train_one(args: argparse.Namespace) -> None:
-    """Train one system, translate the test set, and write both down in the run's folder."""
+    """Train one system, translate the test set, and write both down in the run's folder.
+
+    After it was stopped, the same command goes on.
+    """
     data = DATA[args.data]
-    texts = data.training_texts(args.corpora)
-    settings = [*data.settings, *args.set]
+    settings = [*args.set, *(SPEED_ALONE if args.only_speed else ())]
+    prepared = prepare(args, settings)
+    train = prepared.prepared.train
+    epoch_tokens = train.src.ids.size + train.tgt.ids.size + 2 * len(train)
+    cost = cost_of(prepared.config.model, length=round(epoch_tokens / 2 / len(train)))
+    transduce.train(
+        args.recipe,
+        **data.training_texts(args.corpora),  # type: ignore[arg-type]
+        settings=[
+            *(*data.settings, *settings),
+            *_budget(args, epoch_tokens, cost.training_operations_per_token),
+        ],
+        out=args.out,
+        cache=args.cache,
+        progress=_printing(args.recipe.stem),
+    )
+    record = _record(args, cost)
+    (args.out / RECORD).write_text(json.dumps(asdict(record), indent=1) + "\n")
+    if args.only_speed:
+        sys.stdout.write(f"{record.system}: {record.tokens_per_s:,.0f} tokens/s\n")
+        return
+    if not args.no_tests:
+        translate_tests(args.out, args.corpora, beam=args.beam)
+
+
+def prepare(args: argparse.Namespace, settings: Sequence[str] = ()) -> PreparedRun:
+    """Prepare the text of a run, or find it in the cache."""
+    data = DATA[args.data]
     request = make_request(
         args.recipe,
-        texts,
-        settings,
+        data.training_texts(args.corpora),
+        [*data.settings, *settings],
         out=args.out,
         preset=None,
         init=None,
         cache=args.cache,
         fresh=False,
     )
-    prepared = prepare_run(
-        request, RunFolder(args.out), None, ProcessRank(), lambda _name: _Quiet()
-    )
-    train = prepared.prepared.train
-    epoch_tokens = train.src.ids.size + train.tgt.ids.size + 2 * len(train)
-    cost = cost_of(prepared.config.model, length=round(epoch_tokens / 2 / len(train)))
-    settings += _budget(args, epoch_tokens, cost.training_operations_per_token)
-    events: list[Any] = []
-    outcome = transduce.train(
-        args.recipe,
-        **texts,  # type: ignore[arg-type]
-        settings=settings,
-        out=args.out,
-        cache=args.cache,
-        progress=_printing(events, args.recipe.stem),
-    )
-    steps = [event for event in events if isinstance(event, Stepped)]
-    [settled] = [event for event in events if isinstance(event, Settled)]
-    record = Record(
+    return prepare_run(request, RunFolder(args.out), None, ProcessRank(), lambda _name: _Quiet())
+
+
+def _record(args: argparse.Namespace, cost: Cost) -> Record:
+    """Return what a run did, by its journal."""
+    [run] = read_runs([args.out], lambda line: print(line))
+    config = load_config(args.out)
+    steps = [event for event in run.events if isinstance(event, Stepped)]
+    return Record(
         system=args.recipe.stem,
         data=args.data,
-        summary=settled.config.model.summary(),
+        summary=config.model.summary(),
         parameters=cost.parameters,
         training_operations_per_token=cost.training_operations_per_token,
         tokens=steps[-1].tokens,
         seconds=steps[-1].seconds,
-        tokens_per_s=args.speed or statistics.median(step.tokens_per_s for step in steps),
-        curve=_curve(events),
-        settings=settled.config.model_dump(mode="json", exclude={"data"}),
+        tokens_per_s=_speed(args) or statistics.median(step.tokens_per_s for step in steps),
+        curve=_curve(run.events),
+        settings=config.model_dump(mode="json", exclude={"data"}),
     )
-    (outcome.folder / RECORD).write_text(json.dumps(asdict(record), indent=1) + "\n")
-    translate_tests(outcome.folder, args.corpora, beam=args.beam)
-    for test in data.tests:
-        sys.stdout.write(_line(args.recipe.stem, outcome.folder, test) + "\n")
 
 
 class _Quiet:
@@ -198,18 +228,32 @@ class _Quiet:
         pass
 
 
+def _speed(args: argparse.Namespace) -> float | None:
+    """Return the speed of the system alone, if it is known."""
+    return read(args.speed_of).tokens_per_s if args.speed_of else args.speed
+
+
 def _budget(args: argparse.Namespace, epoch_tokens: int, per_token: float) -> list[str]:
+    """Return the settings that end a run."""
+    limits = ["training.steps=1000000000"]
+    if args.most_minutes:
+        limits.append(f"training.minutes={args.most_minutes}")
     if args.epochs:
-        return [f"training.epochs={args.epochs}", "training.steps=1000000000"]
-    if args.minutes and not args.speed:
-        return [f"training.minutes={args.minutes}", "training.steps=1000000000"]
-    tokens = args.minutes * 60 * args.speed if args.minutes else args.operations / (per_token / 2)
-    return [f"training.epochs={tokens / epoch_tokens:.4f}", "training.steps=1000000000"]
+        return [*limits, f"training.epochs={args.epochs}"]
+    speed, operations = _speed(args), args.operations
+    if args.operations_of:
+        operations = min(read(run).operations for run in args.operations_of)
+    minutes = args.minutes
+    if args.minutes_of:
+        minutes = min(read(run).minutes for run in args.minutes_of)
+    if minutes and not speed:
+        return [*limits, f"training.minutes={minutes}"]
+    tokens = minutes * 60 * speed if minutes else operations / (per_token / 2)
+    return [*limits, f"training.epochs={tokens / epoch_tokens:.4f}"]
 
 
-def _printing(events: list[Any], name: str) -> Any:
+def _printing(name: str) -> Any:
     def progress(event: Any) -> None:
-        events.append(event)
         if isinstance(event, Scored):
             score = "" if event.score is None else f", BLEU {event.score:.2f}"
             sys.stdout.write(f"{name}: step {event.step}, dev loss {event.loss:.3f}{score}\n")
@@ -229,16 +273,18 @@ def _curve(events: Sequence[Any]) -> list[Point]:
 
 
 def translate_tests(folder: Path, corpora: Path, *, beam: int) -> None:
-    """Translate the test sets of the corpus, and write their references beside them."""
-    data = DATA[read(folder).data]
+    """Translate the test sets of the corpus, write their references beside them, and score them."""
+    record = read(folder)
+    data = DATA[record.data]
     translator = transduce.load(folder)
     for test in data.tests:
-        src, tgt = (file.read_text(encoding="utf-8") for file in data.test(corpora, test))
-        found = translator.translate(src.splitlines(), transduce.Options(beam=beam))
-        references = [line.replace("@@ ", "") for line in tgt.splitlines()]
-        for kind, lines in (("hyp", [t.text for t in found]), ("ref", references)):
+        src, tgt = (list(read_lines(file)) for file in data.test(corpora, test))
+        found = translator.translate(src, transduce.Options(beam=beam))
+        references = [line.replace("@@ ", "") for line in tgt]
+        for kind, lines in (("hyp", [on_one_line(one.text) for one in found]), ("ref", references)):
             text = "".join(f"{line}\n" for line in lines)
             _test_file(folder, test, kind).write_text(text, encoding="utf-8")
+        sys.stdout.write(_line(record.system, folder, test) + "\n")
 
 
 def _test_file(folder: Path, test: str, kind: str) -> Path:
@@ -267,8 +313,8 @@ def rows_of(folders: Sequence[Path], test: str | None = None) -> list[Row]:
         raise SystemExit("these runs are of different corpora: compare those of one")
     data = DATA[records[0].data]
     test = test or data.tests[0]
-    texts = [_lines(_test_file(folder, test, "hyp")) for folder in folders]
-    references = _lines(_test_file(folders[0], test, "ref"))
+    texts = [list(read_lines(_test_file(folder, test, "hyp"))) for folder in folders]
+    references = list(read_lines(_test_file(folders[0], test, "ref")))
     tokenization = choose_tokenization(references, tokenizer=data.tokenizer)
     reports = report(texts, [references], tokenization=tokenization)
     return [
@@ -277,16 +323,13 @@ def rows_of(folders: Sequence[Path], test: str | None = None) -> list[Row]:
     ]
 
 
-def _lines(path: Path) -> list[str]:
-    return path.read_text(encoding="utf-8").splitlines()
-
-
 def _line(name: str, folder: Path, test: str) -> str:
     [row] = rows_of([folder], test)
     return (
         f"{name}: {Path(test).name} BLEU {row.bleu.score:.2f} ± {row.bleu.margin or 0:.2f}, "
         f"best dev {row.record.best:.2f}, {row.record.tokens_per_s:,.0f} tokens/s, "
-        f"{row.record.operations:.2e} operations in {row.record.seconds:.0f} s"
+        f"{row.record.operations:.2e} operations, {row.record.minutes:.2f} minutes at that speed, "
+        f"in {row.record.seconds:.0f} s"
     )
 
 
@@ -349,32 +392,55 @@ def draw(records: Sequence[Record], path: Path) -> None:
     save_picture(figure, path)
 
 
-def main() -> None:
-    """Train one system, or show what several reached."""
+def command_line() -> argparse.ArgumentParser:
+    """Return the parser of all commands."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
     commands = parser.add_subparsers(dest="command", required=True)
-    train = commands.add_parser("train")
-    train.add_argument("recipe", type=Path)
-    train.add_argument("--data", choices=DATA, required=True)
-    train.add_argument("--corpora", type=Path, default=Path("data"))
+    for name in ("prepare", "train"):
+        train = commands.add_parser(name)
+        train.add_argument("recipe", type=Path)
+        train.add_argument("--data", choices=DATA, required=True)
+        train.add_argument("--corpora", type=Path, default=Path("data"))
+        train.add_argument("--cache", type=Path, required=name == "prepare")
     train.add_argument("--out", type=Path, required=True)
-    train.add_argument("--cache", type=Path)
-    train.add_argument("--beam", type=int, default=5)
-    train.add_argument("--speed", type=float)
     train.add_argument("--set", action="append", default=[])
+    train.add_argument("--only-speed", action="store_true", help="no scores and translations")
+    train.add_argument("--no-tests", action="store_true", help="no translations")
+    known_speed = train.add_mutually_exclusive_group()
+    known_speed.add_argument("--speed", type=float)
+    known_speed.add_argument("--speed-of", type=Path, metavar="RUN")
     budget = train.add_mutually_exclusive_group(required=True)
     for name in ("minutes", "operations", "epochs"):
         budget.add_argument(f"--{name}", type=float)
+    for name in ("minutes", "operations"):
+        budget.add_argument(f"--{name}-of", type=Path, nargs="+", metavar="RUN")
+    train.add_argument("--most-minutes", type=float)
+    translate = commands.add_parser("translate")
+    translate.add_argument("runs", type=Path, nargs="+")
+    translate.add_argument("--corpora", type=Path, default=Path("data"))
+    for command in (train, translate):
+        command.add_argument("--beam", type=int, default=5)
     for name in ("table", "draw"):
         shown = commands.add_parser(name)
         shown.add_argument("runs", type=Path, nargs="+")
         shown.add_argument("--test", help="a test set of the corpus; if not given, the first")
     shown.add_argument("--out", type=Path, default=Path("comparison.png"))
-    args = parser.parse_args()
+    return parser
+
+
+def main() -> None:
+    """Train one system, or show what several reached."""
+    args = command_line().parse_args()
     if args.command == "train":
         train_one(args)
+    elif args.command == "translate":
+        for folder in args.runs:
+            translate_tests(folder, args.corpora, beam=args.beam)
+    elif args.command == "prepare":
+        args.out = args.cache.with_name("none")  # nothing is written there
+        sys.stdout.write(f"{len(prepare(args).prepared.train):,} pairs\n")
     elif args.command == "table":
         sys.stdout.write(table(rows_of(args.runs, args.test)) + "\n")
     else:

@@ -54,6 +54,41 @@ def test_speeds_count_only_while_all_runs_make_steps() -> None:
     assert measured(number, {"a": 51, "b": 51}) == 1
 
 
+def one_after_another(number: MeasuredNumber, count: int, *, first: int) -> int:
+    """Have runs make steps alone, because the others are still being compiled, and end."""
+    for run in range(first, first + count):
+        computing = frozenset(f"{run + place}" for place in range(number.limit))
+        number.note_running(computing)
+        number.note_memory(100 * GIB, 140 * GIB)
+        for _ in range(100):
+            number.note_speed(f"{run}", 100)
+        number.note_running(computing - {f"{run}"})
+    return number.limit
+
+
+def test_runs_that_are_over_before_the_next_make_steps_are_doubled_to_the_cores() -> None:
+    number = MeasuredNumber(cores=6)
+    assert measured(number, {"0": 100}) == 2
+    assert one_after_another(number, 1, first=0) == 2
+    assert one_after_another(number, 1, first=1) == 4
+    assert one_after_another(number, 3, first=2) == 4
+    assert one_after_another(number, 1, first=5) == 6
+    assert one_after_another(number, 20, first=6) == 6, "no more than the cores"
+
+
+def test_runs_that_never_made_steps_and_a_full_memory_double_nothing() -> None:
+    number = MeasuredNumber(cores=16)
+    assert measured(number, {"a": 100}) == 2
+    for run in "bcdefg":  # their settings are wrong
+        number.note_running(frozenset({"a", run}))
+        number.note_running(frozenset("a"))
+    assert number.limit == 2
+    number = MeasuredNumber(cores=16)
+    assert measured(number, {"0": 100}) == 2
+    number.note_out_of_memory()
+    assert one_after_another(number, 20, first=0) == 1
+
+
 def test_memory_limits_the_number() -> None:
     number = MeasuredNumber()
     assert measured(number, {"a": 100}, free=70 * GIB) == 1

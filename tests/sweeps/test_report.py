@@ -4,6 +4,7 @@ import csv
 import json
 import math
 from pathlib import Path
+from types import SimpleNamespace
 from typing import get_args
 
 import pytest
@@ -13,6 +14,7 @@ from tests.sweeps.made_up import REFERENCES, make_run, sweep, with_errors
 from tests.sweeps.small_sweeps import small_plan, write_texts
 from transduce.analysis import pictures
 from transduce.config.presets import preset_named
+from transduce.models.model_files import WEIGHTS
 from transduce.models.transformer.settings import TransformerConfig
 from transduce.sweeps import report
 from transduce.sweeps.file import read_sweep_file
@@ -22,6 +24,7 @@ from transduce.sweeps.reporting.table3 import TABLE_3
 from transduce.sweeps.running.translations import SweepTranslation
 from transduce.sweeps.running.worker import TrainJob, train_run
 from transduce.training.request import Request
+from transduce.translation.options import Translation
 
 RECIPES = sorted((Path(__file__).parents[2] / "recipes" / "sweeps").glob("*.yaml"))
 
@@ -230,6 +233,23 @@ def test_a_report_of_a_real_sweep_by_the_command(command: Command, tmp_path: Pat
     found = json.loads((plan.folder / "results.json").read_text())
     assert found["runs"][0]["steps"] == 12
     assert found["runs"][0]["scores"]["test"]["metric"] == "BLEU"
+
+
+def test_line_ends_in_translations_shift_no_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A model of bytes writes any of them."""
+    plan = sweep(tmp_path)
+    [run] = plan.runs
+    make_run(run)
+    (run.folder / WEIGHTS).touch()
+    written = with_errors(3)
+    found = [Translation(line, line.replace(" ", "\n", 1), 0.0, ()) for line in written]
+    translator = SimpleNamespace(languages=(), translate=lambda *_, **__: found)
+    monkeypatch.setattr("transduce.sweeps.running.translations.load", lambda *_: translator)
+    SweepTranslation.of(plan.file, plan.cache).translate_missing(run, device="cpu")
+    [test] = plan.file.test
+    assert run.hypotheses_file(test).read_text() == "".join(f"{line}\n" for line in written)
 
 
 @pytest.mark.parametrize("path", RECIPES, ids=lambda path: path.stem)

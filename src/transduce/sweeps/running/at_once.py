@@ -39,20 +39,29 @@ class MeasuredNumber:
     raised by one. The speeds of the runs are compared before and after others join them: n runs of
     which each keeps the share r of its speed when there are m compute r m / n times as much. So
     models of different sizes can be compared. Without reports of a GPU's memory it stays at one.
+
+    Short runs may never make steps at the same moment, because each is over before the next is
+    compiled. Then starting takes longer than training, and more runs keep the device busier: once
+    as many have ended as compute at once, the number is doubled without a comparison, to at most
+    `cores`, because runs start on the CPU.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, cores: int = 1) -> None:
         self.limit = 1
+        self._cores = cores
         self._running: frozenset[str] = frozenset()
         self._stepping: frozenset[str] = frozenset()  # runs whose first steps are made
         self._reports: dict[str, list[float]] = {}
         self._before: dict[str, float] = {}  # speeds with fewer runs
         self._is_settled = False  # no more runs are added
         self._memory: tuple[int, int] | None = None  # free and total bytes
+        self._trained: frozenset[str] = frozenset()  # runs that have made steps
+        self._uncompared = 0  # of these, how many ended since the number was decided
 
     def note_running(self, runs: frozenset[str]) -> None:
         """Note which runs compute now; after a change, speeds are measured again."""
         if runs != self._running:
+            self._note_ended((self._running - runs) & self._trained)
             self._running, self._stepping = runs, self._stepping & runs
             self._start_measuring()
 
@@ -67,6 +76,7 @@ class MeasuredNumber:
 
     def note_speed(self, run: str, tokens_per_s: float) -> None:
         """Note the speed of a run; once all speeds are known, decide."""
+        self._trained |= {run}
         if self._is_settled or run not in self._running or len(self._running) < self.limit:
             return
         if run not in self._stepping:  # until now it was compiled, and the others were faster
@@ -81,11 +91,21 @@ class MeasuredNumber:
         }
         self._decide(now)
 
+    def _note_ended(self, runs: frozenset[str]) -> None:
+        """Note runs that have ended, and double the number if they could not be compared."""
+        self._uncompared += len(runs)
+        if self._is_settled or not self._before or self._uncompared < self.limit:
+            return
+        more = min(self.limit, self._cores - self.limit, self._room_for(len(self._running)))
+        if more > 0:
+            self.limit += more
+            self._uncompared = 0
+
     def _start_measuring(self) -> None:
         self._reports = {run: [] for run in self._running}
 
     def _decide(self, now: Mapping[str, float]) -> None:
-        count = len(now)
+        count, self._uncompared = len(now), 0
         if count > 1 and self._before and _gain(self._before, now) < WORTH_IT:
             self.limit, self._is_settled = len(self._before), True
         elif more := min(count, self._room_for(count)):

@@ -1,5 +1,6 @@
 """Where the runs of a sweep compute: this machine, or another engine that has the same methods."""
 
+import os
 import time
 from collections.abc import Iterator, Sequence
 from multiprocessing.connection import wait
@@ -83,7 +84,7 @@ class LocalMachine:
         """Decide how many runs compute at once, and with how many threads."""
         self._on_gpu = _uses_gpu(runs)
         if self._at_once is None and self._on_gpu and not self._by_clock:
-            self.number = MeasuredNumber()
+            self.number = MeasuredNumber(os.cpu_count() or 1)
         # All together use the cores once.
         usual = GPU_RUNS if self._on_gpu else 1
         self.threads = max(1, torch.get_num_threads() // (self._at_once or usual))

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from transduce.bulk.output_lines import on_one_line
 from transduce.data.formats.lines import read_lines
 from transduce.data.languages.corpora import language_of_file
 from transduce.errors import InputError
@@ -65,7 +66,8 @@ class SweepTranslation:
             lines = list(read_lines(Path(test.src)))
             into = language_of_file(test.tgt) if translator.languages else None
             found = translator.translate(lines, options, to=into)
-            _write(run.hypotheses_file(test), [translation.text for translation in found])
+            texts = [on_one_line(translation.text) for translation in found]
+            _write(run.hypotheses_file(test), texts)
             _record(run).remember({test.name: made_from})
 
     def _made_from(self, run: SweepRun, test: SweepTest, recorded: Any) -> dict[str, Any]:
