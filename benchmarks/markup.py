@@ -18,10 +18,10 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
-from checked_markup import html_tags, is_valid, tags_of, words_of
 from random_markup import broken_document, html_document, xml_document
 from word_aligner import symmetric_links, words_of_text
 
+from transduce.data import corpus
 from transduce.text.markup.document import MarkupFormat, read_markup
 from transduce.text.markup.marked import MarkedText
 from transduce.translation.load import load
@@ -41,26 +41,22 @@ def main() -> None:
     parser.add_argument("what", choices=("documents", "tags"))
     parser.add_argument("model", type=Path)
     parser.add_argument("--src", type=Path, required=True)
-    parser.add_argument("--train", type=Path, nargs=2, help="text for the aligner")
+    parser.add_argument("--train", type=Path, nargs=2, help="text for the aligner, or .xz of it")
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--pairs", type=int, default=200_000, help="of the text for the aligner")
     parser.add_argument("--beam", type=int, default=4)
     parser.add_argument("--engine", default="torch")
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--device", default="auto")
     given = parser.parse_args()
-    translator = load(given.model, engine=given.engine)
-    sentences = [line for line in read_lines(given.src) if line.strip()]
+    translator = load(given.model, given.device, engine=given.engine)
+    sentences = [line for line in corpus.read_lines(given.src) if line.strip()]
     draw = random.Random(given.seed)  # noqa: S311 - no secret
     if given.what == "documents":
         check_documents(translator, sentences, draw, given.count, Options(beam=given.beam))
     else:
-        train = [read_lines(path)[: given.pairs] for path in given.train]
+        train = [[*islice(corpus.read_lines(path), given.pairs)] for path in given.train]
         check_tags(translator, sentences[: given.count], train, draw, Options(beam=given.beam))
-
-
-def read_lines(path: Path) -> list[str]:
-    """Read the lines of a file."""
-    return path.read_text(encoding="utf-8").split("\n")
 
 
 def check_documents(
@@ -71,6 +67,8 @@ def check_documents(
     options: Options,
 ) -> None:
     """Translate documents of all kinds, and print how many are not as they should be."""
+    from checked_markup import html_tags, is_valid, tags_of  # html5lib, which `tags` does not need
+
     counts: Counter[str] = Counter()
     began = time.monotonic()
     for name, source, result, same in translated(translator, sentences, draw, count, options):
@@ -118,6 +116,8 @@ def same_words(line: MarkedText, marked: str, plain: str) -> bool:
 
     What stays as it is replaces words: the others must be among the plain ones, in their order.
     """
+    from checked_markup import words_of
+
     extra = [one.opening for one in line.inlines if one.is_kept or not one.closing]
     for part in sorted(extra, key=len, reverse=True):
         marked = marked.replace(part, " " if part in _kept(line) else "", 1)
@@ -158,10 +158,11 @@ def check_tags(
             exact += got == wanted
             inside += wanted <= got
             own, found, both = own + len(wanted), found + len(got), both + len(got & wanted)
-    print(f"{total} tags in {len(sources)} sentences: {exact / total:.1%} around the same words, ")
-    print(
-        f"{inside / total:.1%} around these and others; of words F1 {2 * both / (own + found):.1%}"
-    )
+    print(f"{total} tags in {len(sources)} sentences")
+    if total:
+        print(f"around the same words: {exact / total:.1%}")
+        print(f"around these and others: {inside / total:.1%}")
+        print(f"F1 of words: {2 * both / (own + found):.1%}")
 
 
 def lowered(text: str) -> list[str]:

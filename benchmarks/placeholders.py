@@ -6,9 +6,11 @@ Words that occur together in source and reference (`term_pairs` of benchmarks/gl
 replaced on both sides by placeholders: up to two in a sentence. `once` is the share that comes out
 exactly once, `in_place` the share that has the word before it or after it of the reference. A model
 trained with `data.placeholders` is constrained always: its free search is that of its export to
-CTranslate2. `clean_bleu` is that of the test set as it is. It prints one JSON object.
+CTranslate2, and is left out where that is not installed. `clean_bleu` is that of the test set as it
+is. It prints one JSON object.
 """
 
+import importlib.util
 import json
 import re
 import tempfile
@@ -54,12 +56,11 @@ def main() -> None:
     constrained = Options(arguments.beam, wording=kept)
     is_trained = load_model(arguments.model).tokenizer.has_placeholders
     with tempfile.TemporaryDirectory() as folder:
-        free = translator
+        free: Translator | None = translator
         if is_trained:
-            export_ctranslate2(arguments.model, Path(folder) / "model")
-            free = load(Path(folder) / "model", arguments.device)
+            free = exported(arguments.model, Path(folder) / "model", arguments.device)
         rows = {
-            "free": row(free, cases, Options(arguments.beam)),
+            "free": row(free, cases, Options(arguments.beam)) if free else None,
             "constrained": row(translator, cases, constrained),
         }
     clean = [one.text for one in translator.translate(sources, Options(arguments.beam))]
@@ -73,6 +74,14 @@ def main() -> None:
         "clean_bleu": bleu(clean, references),
     }
     print(json.dumps(found, indent=2))
+
+
+def exported(model: Path, folder: Path, device: str) -> Translator | None:
+    """Return a model's export to CTranslate2, if that is installed."""
+    if importlib.util.find_spec("ctranslate2") is None:
+        return None
+    export_ctranslate2(model, folder)
+    return load(folder, device)
 
 
 def with_placeholders(sources: Sequence[str], references: Sequence[str]) -> Iterator[Case]:

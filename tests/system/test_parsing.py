@@ -146,6 +146,15 @@ def test_confident_trees_are_kept(parser: Path, command: Command, tmp_path: Path
     best = sorted((row["score"] for row in rows if row["text"]), reverse=True)[:2]
     expected = [row["text"] for row in rows if row["text"] and row["score"] in best]
     assert kept.read_text().splitlines() == expected
+    lines = parsed.read_text().splitlines(keepends=True)
+    parts = [tmp_path / "first.jsonl", tmp_path / "second.jsonl"]
+    parts[0].write_text("".join(lines[:3]))
+    parts[1].write_text("".join(lines[3:]))
+    again = tmp_path / "again.mrg"
+    done = command("data", "confident", *parts, "--keep", "0.5", "--to", again)
+    assert done.code == 0
+    assert "kept 2 of 4" in done.err
+    assert again.read_text() == kept.read_text()
 
 
 def test_mistakes_are_named(parser: Path, trees: Path, command: Command, tmp_path: Path) -> None:

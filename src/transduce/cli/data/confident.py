@@ -10,7 +10,8 @@ from transduce.errors import InputError, counted
 
 def keep_confident(
     outputs: Annotated[
-        Path, typer.Argument(metavar="FILE.jsonl", help="What translate --jsonl wrote.")
+        list[Path],
+        typer.Argument(metavar="FILE.jsonl ...", help="What translate --jsonl wrote."),
     ],
     to: Annotated[
         Path, typer.Option(metavar="FILE", help="File for the outputs that are kept, one a line.")
@@ -34,11 +35,13 @@ def keep_confident(
         raise InputError(f"--keep {keep:g}: use more than 0, up to 1")
     check_new_file(to, option="--to")
     check_new_file(sources, option="--sources")
-    scores = sorted(score for _, _, score in _sound(outputs))
-    if not scores:
-        raise InputError(f"{outputs} has no outputs to keep")
+    sound = [found for path in outputs for found in _sound(path)]
+    if not sound:
+        verb = "has" if len(outputs) == 1 else "have"
+        raise InputError(f"{', '.join(map(str, outputs))} {verb} no outputs to keep")
+    scores = sorted(score for _, _, score in sound)
     least = scores[len(scores) - max(1, round(keep * len(scores)))]
-    kept = [(source, text) for source, text, score in _sound(outputs) if score >= least]
+    kept = [(source, text) for source, text, score in sound if score >= least]
     for path, side in ((to, 1), (sources, 0)):
         if path is not None:
             with text_output(path) as write:
