@@ -38,6 +38,34 @@ def test_symbols_are_sorted(seed: int) -> None:
     assert pair.tgt.split() == sorted(pair.src.split())
 
 
+@given(seed=seeds, length=st.integers(1, 40))
+def test_what_is_recalled_is_stored_under_the_keys_that_are_asked_for(
+    seed: int, length: int
+) -> None:
+    pair = drawn(GeneratedTask("recall", length, length), seed)
+    stored, asked = (part.split() for part in pair.src.split(" ? "))
+    value_of = dict(zip(stored[::2], stored[1::2], strict=True))
+    assert len(value_of) == length  # no key is there twice
+    assert len({*asked}) == len(asked) == min(length, 8)
+    assert pair.tgt.split() == [value_of[key] for key in asked]
+    assert {*value_of.values()} <= {*"abcdefghij"}
+
+
+def test_recalled_values_and_asked_places_are_even() -> None:
+    """Neither a frequent symbol nor the first pairs may be a good guess."""
+    pairs = [drawn(GeneratedTask("recall", 16, 16), seed) for seed in range(1_000)]
+    values = [value for pair in pairs for value in pair.tgt.split()]
+    assert all(700 < values.count(value) < 900 for value in "abcdefghij")
+    places = [pair.src.split().index(key) // 2 for pair in pairs for key in pair.src.split()[-8:]]
+    assert all(400 < places.count(place) < 600 for place in range(16))
+
+
+def test_more_pairs_than_there_are_keys_are_refused() -> None:
+    assert len(drawn(GeneratedTask("recall", 2048, 2048), 1).src.split()) == 4105
+    with pytest.raises(InputError, match="at most 2,048 pairs"):
+        GeneratedTask("recall", 1, 2049)
+
+
 @given(seed=seeds)
 def test_a_question_has_the_words_of_its_statement(seed: int) -> None:
     """The auxiliary goes to the front; where there was none, do comes in and the verb is bare."""

@@ -43,7 +43,8 @@ def complaint(command: list[str], monkeypatch: pytest.MonkeyPatch) -> str:
     while command[0] == "env":
         command = [word for word in command[1:] if not re.match(r"[A-Z_]+=", word)]
     if command[0] != sys.executable:
-        return "" if command[0] in ("nvidia-cuda-mps-control", "nvidia-smi") else "no Python"
+        known = ("nvidia-cuda-mps-control", "nvidia-smi", "ln")
+        return "" if command[0] in known else "no Python"
     if command[1:3] == ["-m", "transduce"]:
         return complaint_of_transduce(command[3:])
     if command[1:3] == ["-m", "pytest"]:

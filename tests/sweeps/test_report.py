@@ -280,6 +280,7 @@ def test_a_sweep_of_table_3_has_rows_of_all_its_groups(path: Path, tmp_path: Pat
     [
         ("after_blocks", ["positions", "activation", "norm", "norm_kind", "kv_heads"]),
         ("after_mixers", ["encoder_mixers"]),
+        ("long_range", ["encoder_mixers", "decoder_mixers", "cross_mixer"]),
     ],
 )
 def test_what_came_after_the_paper_has_a_row_for_each_choice(

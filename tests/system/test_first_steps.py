@@ -196,7 +196,7 @@ def test_where_nothing_tells_the_languages_the_command_to_serve_asks_for_them(
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ("data generate revers --to x", "TASK revers: must be copy, reverse, sort, addition, "),
+        ("data generate revers --to x", "TASK revers: must be copy, reverse, sort, recall, "),
         ("data generate revers --to x", "(did you mean reverse?)"),
         (
             "export model --to ctranslate --out x",

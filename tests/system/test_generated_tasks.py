@@ -45,7 +45,9 @@ def test_mistakes_are_one_line(tmp_path: Path, command: Command) -> None:
     assert "starts at 2 or more" in mistake("stories", "--lengths", "1-4")
     assert "there are no more than" in mistake("reverse", "--lengths", "1-2", "--pairs", "500")
     assert "as long as they come" in mistake("questions", "--lengths", "1-4")
-    expected = "TASK shuffle: must be copy, reverse, sort, addition, stories, questions or trees"
+    expected = (
+        "TASK shuffle: must be copy, reverse, sort, recall, addition, stories, questions or trees"
+    )
     assert mistake("shuffle") == expected
 
 

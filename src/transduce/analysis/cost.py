@@ -224,7 +224,7 @@ def _cache_cost(model: Seq2Seq) -> CacheCost:
 
     def state_bytes(memory: object, tgt_tokens: int) -> int:
         state = model.start(memory, hypotheses=1, max_steps=tgt_tokens)
-        return sum(tensor.nbytes for tensor in _tensors(state))
+        return sum(tensor.nbytes for tensor in tensors_of(state))
 
     with torch.no_grad():
         one, two = (model.encode(torch.full((1, src_tokens), EOS_ID)) for src_tokens in (1, 2))
@@ -233,13 +233,13 @@ def _cache_cost(model: Seq2Seq) -> CacheCost:
     return CacheCost(per_src, per_tgt, smallest - per_src - per_tgt)
 
 
-def _tensors(value: object) -> Iterator[Tensor]:
+def tensors_of(value: object) -> Iterator[Tensor]:
     """Yield all tensors of a state, which consists of dataclasses and tuples."""
     if isinstance(value, Tensor):
         yield value
     elif isinstance(value, tuple | list):
         for part in value:
-            yield from _tensors(part)
+            yield from tensors_of(part)
     elif is_dataclass(value):
         for field in fields(value):
-            yield from _tensors(getattr(value, field.name))
+            yield from tensors_of(getattr(value, field.name))

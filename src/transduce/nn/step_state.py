@@ -257,9 +257,11 @@ class HypothesisState:
 
     def select(self, beams: Tensor) -> None:
         """Reorder, repeat or drop hypotheses within each sentence; beams is [B, k]."""
-        missing = self.tensor.dim() - 2
-        rows = beams.view(*beams.shape, *[1] * missing).expand_as(self.tensor)
-        self.tensor.copy_(self.tensor.gather(1, rows))
+        sentences, hypotheses = beams.shape
+        firsts = torch.arange(0, sentences * hypotheses, hypotheses, device=beams.device)
+        rows = (firsts[:, None] + beams).flatten()  # whole rows: a gather looks up each number
+        chosen = self.tensor.flatten(0, 1).index_select(0, rows)
+        self.tensor.copy_(chosen.view_as(self.tensor))
 
     def allocate_like(self, sentences: int, *, max_steps: int) -> "HypothesisState":  # noqa: ARG002
         """Allocate a tensor for another number of sentences."""

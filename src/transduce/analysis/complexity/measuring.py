@@ -66,12 +66,16 @@ class LayerBench:
 
     def _memory(self) -> tuple[int, int]:
         self._clear_gradients()
-        measure = _cuda_memory if self.device.type == "cuda" else _host_memory
-        return measure(self.layer, self.x, self.output_gradient)
+        return memory_of_passes(self.layer, self.x, self.output_gradient)
+
+
+def memory_of_passes(layer: nn.Module, x: Tensor, gradient: Tensor) -> tuple[int, int]:
+    """Return the bytes held after a forward pass, and the most in forward and backward pass."""
+    return (_cuda_memory if x.is_cuda else _host_memory)(layer, x, gradient)
 
 
 def _cuda_memory(layer: nn.Module, x: Tensor, gradient: Tensor) -> tuple[int, int]:
-    """Return the bytes held after the forward pass, and the most in both passes."""
+    """Return both on a CUDA device, whose allocator counts."""
     before = torch.cuda.memory_allocated(x.device)
     torch.cuda.reset_peak_memory_stats(x.device)
     outputs = layer(x)
@@ -82,14 +86,14 @@ def _cuda_memory(layer: nn.Module, x: Tensor, gradient: Tensor) -> tuple[int, in
 
 
 def _host_memory(layer: nn.Module, x: Tensor, gradient: Tensor) -> tuple[int, int]:
-    """Return the same on the CPU, where torch's profiler sees every allocation."""
+    """Return both on the CPU, where torch's profiler sees every allocation."""
     outputs: list[Tensor] = []
-    kept, peak_forward = _allocated(lambda: outputs.append(layer(x)))
-    _, peak_backward = _allocated(lambda: torch.autograd.backward(outputs, [gradient]))
+    kept, peak_forward = allocated_bytes(lambda: outputs.append(layer(x)))
+    _, peak_backward = allocated_bytes(lambda: torch.autograd.backward(outputs, [gradient]))
     return kept, max(peak_forward, kept + peak_backward)
 
 
-def _allocated(work: Callable[[], None]) -> tuple[int, int]:
+def allocated_bytes(work: Callable[[], None]) -> tuple[int, int]:
     """Return how many bytes more are allocated after some work, and how many at most during it."""
     profiling = torch.autograd.profiler.profile(profile_memory=True)
     with without_profiler_messages(), profiling as profiler:

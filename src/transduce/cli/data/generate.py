@@ -21,10 +21,11 @@ SHOWN = 3
 
 def generate_task(
     task: Annotated[
-        Literal["copy", "reverse", "sort", "addition", "stories", "questions", "trees"],
+        Literal["copy", "reverse", "sort", "recall", "addition", "stories", "questions", "trees"],
         typer.Argument(
             metavar="TASK",
-            help="copy, reverse or sort: symbols a to j. addition: two numbers, least "
+            help="copy, reverse or sort: symbols a to j. recall: pairs of a key and a symbol, then "
+            "keys, whose symbols are the answer. addition: two numbers, least "
             "significant digit first. stories: people who walk about with things, and a question "
             "where somebody or something is. questions: English statements, to be turned into "
             "questions. trees: sentences with their trees, as .mrg files for --task parsing.",
@@ -37,8 +38,8 @@ def generate_task(
         str | None,
         typer.Option(
             metavar="FROM-TO",
-            help="Symbols of a line, digits of the longer number, sentences of a story, or at most "
-            "so many words of a tree; if not given, 1-8, 1-3, 2-10 and 3-20. A test "
+            help="Symbols or pairs of a line, digits of the longer number, sentences of a story, "
+            "or at most so many words of a tree; if not given, 1-8, 1-3, 2-10 and 3-20. A test "
             "beyond them shows what a model has really learnt.",
             show_default=False,
         ),

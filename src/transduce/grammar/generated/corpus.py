@@ -11,26 +11,29 @@ from transduce.data.corpus import Pair
 from transduce.errors import InputError, counted
 from transduce.grammar.generated.questions import draw_question
 from transduce.grammar.generated.sequences import (
+    KEYS,
     draw_addition,
     draw_copy,
+    draw_recall,
     draw_reversal,
     draw_sorting,
 )
 from transduce.grammar.generated.stories import draw_one_fact, draw_two_facts
 from transduce.grammar.generated.trees import draw_tree
 
-TaskName = Literal["copy", "reverse", "sort", "addition", "stories", "questions", "trees"]
+TaskName = Literal["copy", "reverse", "sort", "recall", "addition", "stories", "questions", "trees"]
 TASKS: tuple[TaskName, ...] = get_args(TaskName)
 LENGTHS: dict[TaskName, tuple[int, int]] = {
     "copy": (1, 8),
     "reverse": (1, 8),
     "sort": (1, 8),
+    "recall": (1, 8),
     "addition": (1, 3),
     "stories": (2, 10),
     "questions": (1, 1),  # which are as long as they come
     "trees": (3, 20),
 }
-"""How long the lines of a task are, unless it is said: symbols, digits, sentences or words."""
+"""How long lines are, unless it is said: in symbols, pairs, digits, sentences or words."""
 
 ENOUGH_DRAWS = 20
 """There are no new lines left if this many in a row, for each one wanted, were drawn before."""
@@ -61,6 +64,11 @@ class GeneratedTask:
                 f"lengths from {self.shortest} to {self.longest}: give a range that starts at "
                 f"{least} or more"
             )
+        if self.name == "recall" and self.longest > len(KEYS):
+            raise InputError(
+                f"lengths from {self.shortest} to {self.longest}: a line of recall has at most "
+                f"{len(KEYS):,} pairs, each with a key of its own"
+            )
 
     def draw(self, rng: Random) -> Pair:
         """Draw a line of any of its lengths, and the right answer."""
@@ -74,6 +82,8 @@ class GeneratedTask:
                 return draw_reversal
             case "sort":
                 return draw_sorting
+            case "recall":
+                return draw_recall
             case "questions":
                 return draw_question
             case "trees":

@@ -1,4 +1,4 @@
-"""Sequences of symbols: copied, reversed, sorted, or two numbers to be added."""
+"""Sequences of symbols: copied, reversed, sorted, looked up, or two numbers to be added."""
 
 from random import Random
 
@@ -6,6 +6,9 @@ from transduce.data.corpus import Pair
 
 SYMBOLS = "abcdefghij"
 DIGITS = "0123456789"
+KEYS = [f"k{number}" for number in range(2048)]
+"""What values are stored under in a line of pairs; no key is in a line twice."""
+MAX_QUERIES = 8
 
 
 def draw_copy(rng: Random, length: int) -> Pair:
@@ -24,6 +27,19 @@ def draw_sorting(rng: Random, length: int) -> Pair:
     """Draw symbols; the target has them in alphabetical order."""
     symbols = _symbols(rng, length)
     return Pair(symbols, " ".join(sorted(symbols.split())))
+
+
+def draw_recall(rng: Random, length: int) -> Pair:
+    """Draw pairs of a key and a symbol, then some of the keys; the target has their symbols.
+
+    Associative recall with several queries, as state spaces and attention have been compared by
+    (Arora et al. 2023). Of fewer than `MAX_QUERIES` pairs all are asked for, in any order.
+    """
+    keys = rng.sample(KEYS, length)
+    value_of = dict(zip(keys, rng.choices(SYMBOLS, k=length), strict=True))
+    asked = rng.sample(keys, min(length, MAX_QUERIES))
+    pairs = " ".join(f"{key} {value}" for key, value in value_of.items())
+    return Pair(f"{pairs} ? {' '.join(asked)}", " ".join(value_of[key] for key in asked))
 
 
 def draw_addition(rng: Random, length: int, *, base: int) -> Pair:

@@ -136,8 +136,8 @@ class RandomFeatureAttention(HeadProjections):
             by_group = of_q.view(of_q.size(0), self.kv_heads, -1, *of_q.shape[2:])
             shifted = by_group + past.peaks.tensor.transpose(1, 2)[:, :, None]
             features = (shifted - shifted.amax(dim=-1, keepdim=True)).exp()
-            sums = torch.einsum("bngkm,bknmd->bngkd", features, past.sums.tensor)
-            heads = _divided(sums).flatten(1, 2).to(v.dtype)
+            sums = features.permute(0, 3, 1, 2, 4) @ past.sums.tensor  # [B, k, kv_heads, …]
+            heads = _divided(sums).permute(0, 2, 3, 1, 4).flatten(1, 2).to(v.dtype)
         return self.output(heads)
 
     def _exponents(self, x: Tensor, directions: Tensor) -> Tensor:
@@ -170,7 +170,7 @@ def _add(past: FeatureSums, of_k: Tensor, summed: Tensor, at: StepContext) -> No
     before = past.peaks.tensor
     peaks = torch.where(at.position == 0, of_k, torch.maximum(before, of_k))
     kept, features = ((x - peaks).clamp(max=0).exp()[..., None] for x in (before, of_k))
-    past.sums.update(past.sums.tensor * kept + features * summed[..., None, :])
+    past.sums.tensor.mul_(kept).addcmul_(features, summed[..., None, :])
     past.peaks.update(peaks)
 
 

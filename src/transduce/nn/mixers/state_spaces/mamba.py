@@ -89,7 +89,7 @@ class SelectiveScan(nn.Module):
         with torch.autocast(x.device.type, enabled=False):
             wide, a = u.to(delta.dtype), -self.log_a.to(delta.dtype).exp()
             decay, added = _discretised(wide, delta, a, b)
-            past.state.update(decay * past.state.tensor + added)
+            past.state.tensor.mul_(decay).add_(added)
             y = (past.state.tensor @ c[..., None]).squeeze(-1) + wide * self.skip
         return y.to(u.dtype)
 
