@@ -51,7 +51,7 @@ def parameters(name: str, *overrides: str) -> int:
 
 
 def test_every_row_of_table_3_is_a_preset() -> None:
-    others = {"tiny", "small", "moe", "moe_small"}
+    others = {"tiny", "small", "moe", "moe_small", "modern_tiny"}
     rows = {name for name in presets_of("transformer") if not name.startswith("student_")}
     assert rows - others == set(TABLE_3)
 
@@ -75,6 +75,10 @@ def test_parameters_differ_from_base_as_printed(name: str) -> None:
 def test_the_base_model_has_exactly_the_papers_weights() -> None:
     assert parameters("base") == 63_045_632
     assert parameters("base", "model.attention_bias=true") == 63_082_496
+
+
+def test_modern_tiny_has_the_size_of_tiny() -> None:
+    assert parameters("modern_tiny") == pytest.approx(parameters("tiny"), rel=0.01)
 
 
 def test_presets_build() -> None:

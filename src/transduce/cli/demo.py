@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from transduce.translation.translator import Translator
 
 TRAIN = 60_000
-STEPS, QUICK_STEPS = 1_500, 750
+STEPS, QUICK_STEPS = 600, 300
 EXAMPLE = "I think that the polite soldiers told the judge the story this morning."
 SAMPLES = (
     "Below a score: two development sentences as the model translates them by then; in a log at "
@@ -118,16 +118,15 @@ def _train(folder: Path, text: Path, *, steps: int, fresh: bool) -> None:
         "training": {
             "batch_tokens": 1500,
             "schedule": "linear",
-            "warmup_steps": 300,
-            "learning_rate": 0.004,
+            "warmup_steps": 60,
             "steps": steps,
         },
-        "run": {"checkpoint_steps": 150, "score_sentences": DEV, "device": "auto"},
+        "run": {"checkpoint_steps": 100, "score_sentences": DEV, "device": "auto"},
     }
     with watching() as watch:
         outcome = train(
             out=folder,
-            preset="tiny",
+            preset="modern_tiny",
             settings=settings,
             fresh=fresh,
             progress=watch,

@@ -132,6 +132,22 @@ def moe() -> Config:
     return Config(model=TransformerConfig(experts=8))
 
 
+def modern_tiny() -> Config:
+    """The size of tiny, with what came after the paper: learns about as much in a third of the steps."""
+    return tiny().with_changes(
+        {
+            "model": {
+                "norm": "pre",
+                "norm_kind": "rms",
+                "positions": "rotary",
+                "activation": "swiglu",
+                "d_ff": 344,  # three matrices as large as two of 512
+            },
+            "training": {"optimiser": "muon", "learning_rate": 0.01},
+        }
+    )
+
+
 def student_6_2() -> Config:
     """A student with the base model's encoder and 2 decoder layers, for greedy search."""
     return _student({"n_decoder_layers": 2})
@@ -187,6 +203,7 @@ PRESETS = (
     base_learned,
     moe_small,
     moe,
+    modern_tiny,
     student_6_2,
     student_6_1,
     student_12_1,
