@@ -1,4 +1,4 @@
-"""A part of a sweep on a machine that is lent: some rows for some minutes, then their records.
+"""A part of a sweep, for short runs on a GPU: some rows for some minutes, then their records.
 
     python benchmarks/sweep_part.py recipes/sweeps/table3.yaml --out sweeps/first --minutes 22
         --records records/first --corpora DATA --seed 1 --only base --only 'base_h*' [--at-once 2]
