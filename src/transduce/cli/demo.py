@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from transduce.translation.translator import Translator
 
 TRAIN = 60_000
-STEPS, QUICK_STEPS = 600, 300
+STEPS, QUICK_STEPS = 550, 300
 EXAMPLE = "I think that the polite soldiers told the judge the story this morning."
 SAMPLES = (
     "Below a score: two development sentences as the model translates them by then; in a log at "
@@ -121,7 +121,7 @@ def _train(folder: Path, text: Path, *, steps: int, fresh: bool) -> None:
             "warmup_steps": 60,
             "steps": steps,
         },
-        "run": {"checkpoint_steps": 100, "score_sentences": DEV, "device": "auto"},
+        "run": {"checkpoint_steps": 110, "score_sentences": DEV, "device": "auto"},
     }
     with watching() as watch:
         outcome = train(
