@@ -163,18 +163,24 @@ def test_what_does_not_go_together_is_refused(changes: dict[str, Any], message: 
 
 
 @pytest.mark.parametrize(
-    "changes",
+    ("changes", "exports"),
     [
-        *({"positions": name} for name in POSITIONS[2:]),
-        {"norm_kind": "rms"},
-        {"qk_norm": True},
-        {"activation": "relu2"},
-        {"activation": "swiglu"},
+        ({"positions": "relative"}, set()),
+        ({"positions": "t5"}, set()),
+        ({"positions": "alibi"}, set()),
+        ({"positions": "rotary"}, {"ctranslate2"}),
+        ({"positions": "none"}, {"ctranslate2"}),
+        ({"norm_kind": "rms"}, {"ctranslate2"}),
+        ({"qk_norm": True}, set()),
+        ({"activation": "relu2"}, set()),
+        ({"activation": "swiglu"}, {"ctranslate2"}),
     ],
 )
-def test_formats_of_others_cannot_express_them(changes: dict[str, Any]) -> None:
+def test_a_model_names_the_formats_that_can_express_it(
+    changes: dict[str, Any], exports: set[str]
+) -> None:
     abilities = model(**changes).abilities
-    assert not abilities.exports
+    assert abilities.exports == exports
     assert abilities.packed_sequences
     assert abilities.recorded_step
 

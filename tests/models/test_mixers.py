@@ -10,6 +10,7 @@ from tests.drawing import VOCAB_SIZE, random_ids, transformer
 from transduce.analysis.cost import cost_of
 from transduce.config.presets import preset_named
 from transduce.errors import ConfigError, InputError
+from transduce.export.abilities import ENGINES as FORMATS
 from transduce.export.abilities import foreign_setting
 from transduce.models.transformer.mixer_rules import DECODER_MIXERS, ENCODER_MIXERS
 from transduce.models.transformer.settings import TransformerConfig
@@ -74,9 +75,10 @@ def test_abilities_are_honest(name: str) -> None:
     assert abilities.packed_sequences == (name in ("attention", "window"))
     assert abilities.recorded_step
     assert bool(abilities.exports) == (name == "attention")
-    reason = foreign_setting(c, "Marian")
-    assert (reason is None) == (name == "attention")
-    assert reason is None or f"a mixer is {name}" in reason
+    for to in FORMATS:
+        reason = foreign_setting(c, to)
+        assert (reason is None) == (name == "attention")
+        assert reason is None or f"a mixer is {name}" in reason
 
 
 @pytest.mark.parametrize("name", ENCODER_MIXERS)
