@@ -89,6 +89,15 @@ def test_runs_that_never_made_steps_and_a_full_memory_double_nothing() -> None:
     assert one_after_another(number, 20, first=0) == 1
 
 
+def test_runs_may_begin_after_all_others_have_ended() -> None:
+    number = MeasuredNumber(cores=2)
+    assert measured(number, {"a": 100}) == 2
+    assert one_after_another(number, 2, first=0) == 2
+    number.note_running(frozenset())
+    number.note_running(frozenset("b"))
+    assert number.limit == 2
+
+
 def test_memory_limits_the_number() -> None:
     number = MeasuredNumber()
     assert measured(number, {"a": 100}, free=70 * GIB) == 1

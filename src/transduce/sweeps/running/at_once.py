@@ -94,7 +94,8 @@ class MeasuredNumber:
     def _note_ended(self, runs: frozenset[str]) -> None:
         """Note runs that have ended, and double the number if they could not be compared."""
         self._uncompared += len(runs)
-        if self._is_settled or not self._before or self._uncompared < self.limit:
+        is_due = bool(runs) and self._uncompared >= self.limit
+        if self._is_settled or not self._before or not is_due:
             return
         more = min(self.limit, self._cores - self.limit, self._room_for(len(self._running)))
         if more > 0:
