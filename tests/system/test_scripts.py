@@ -2,7 +2,10 @@
 
 import subprocess
 import sys
+from contextlib import ExitStack
 from pathlib import Path
+
+from transduce.data.worker_processes import script_hidden
 
 SCRIPT = """
 import sys
@@ -42,3 +45,14 @@ def test_a_script_trains_at_its_top_level(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     assert done.stdout.count("the script runs") == 1
     assert (tmp_path / "run" / "model.safetensors").is_file()
+
+
+def test_the_script_is_back_whichever_of_several_threads_is_the_last() -> None:
+    script = sys.modules["__main__"]
+    first, second = ExitStack(), ExitStack()
+    first.enter_context(script_hidden())
+    second.enter_context(script_hidden())
+    first.close()
+    assert sys.modules["__main__"] is not script, "the other still starts its process"
+    second.close()
+    assert sys.modules["__main__"] is script

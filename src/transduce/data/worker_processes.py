@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import contextmanager
-from threading import Thread
+from threading import Lock, Thread
 from types import ModuleType
 from typing import Any, ParamSpec, TypeVar
 
@@ -18,6 +18,10 @@ from transduce.errors import TransduceError
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 Given = ParamSpec("Given")
+
+_hiding = Lock()
+_hidden: list[ModuleType] = []
+"""The script that runs here, once for each process that is being started without it."""
 
 
 class WorkerPool(ProcessPoolExecutor):
@@ -81,13 +85,19 @@ def script_hidden() -> Iterator[None]:
 
     By default it would import the script, which would train once more in each process if it calls
     `transduce.train` outside of `if __name__ == "__main__":`. No work of ours is defined there.
+    Several threads may start processes at the same time: the last of them brings the script back.
     """
-    script = sys.modules["__main__"]
-    sys.modules["__main__"] = ModuleType("__main__")
+    with _hiding:
+        _hidden.append(_hidden[0] if _hidden else sys.modules["__main__"])
+        if len(_hidden) == 1:
+            sys.modules["__main__"] = ModuleType("__main__")
     try:
         yield
     finally:
-        sys.modules["__main__"] = script
+        with _hiding:
+            script = _hidden.pop()
+            if not _hidden:
+                sys.modules["__main__"] = script
 
 
 def result_of(future: Future[Result]) -> Result:
