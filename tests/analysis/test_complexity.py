@@ -310,6 +310,26 @@ def test_the_time_that_some_sizes_leave_is_given_to_the_quickest_of_others(
     }
 
 
+def test_a_size_for_which_memory_ran_out_is_not_tried_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock, tried = _Clock(), list[tuple[int, int]]()
+
+    def measure(bench: LayerBench) -> LayerCost:
+        tried.append((bench.n, bench.shape.d))
+        if bench.n == 32 and bench.shape.d == 8:
+            raise torch.OutOfMemoryError
+        return clock.measure(bench)
+
+    monkeypatch.setattr(grid, "time", clock)
+    monkeypatch.setattr(LayerBench, "measure", measure)
+    monkeypatch.setattr(grid, "LAYERS", [KINDS[ATTENTION]])
+    monkeypatch.setattr(options, "CONNECTED_N", (16,))
+    found = measured(GridOptions(n=(16, 32, 64), d=(8, 16), r=4, device="cpu", seconds=1e9))
+    assert tried == [(16, 8), (16, 16), (32, 8), (32, 16), (64, 16)]
+    assert [(skip.d, skip.n, skip.why) for skip in found.skipped] == [(8, 32, "out of memory")]
+
+
 @pytest.mark.gpu
 @pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
 def test_a_gpu_is_measured_and_its_kernels_are_counted() -> None:

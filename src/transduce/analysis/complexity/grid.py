@@ -99,9 +99,12 @@ class _Series:
             remaining = list(live)
             for kind, d in live:
                 share = max(0.0, ends - time.perf_counter()) / len(remaining)
-                if self._obstacle(kind, n, d, share) or self._try(kind, n, d):
+                if self._obstacle(kind, n, d, share):
                     remaining.remove((kind, d))
                     left.append((kind, d, n))
+                elif why := self._try(kind, n, d):
+                    remaining.remove((kind, d))
+                    self._skip(kind, d, n, why)
             live = remaining
         return left
 
@@ -113,11 +116,14 @@ class _Series:
             rest = max(0.0, ends - time.perf_counter())
             self.report(f"n={n:,}, d={d:,}, {kind.name.strip()}: {rest:.0f} s left")
             if why := self._obstacle(kind, n, d, rest) or self._try(kind, n, d):
-                self.skipped.append(SkippedSizes(layer=kind.name, d=d, n=n, why=why))
+                self._skip(kind, d, n, why)
             else:
                 left += [(kind, d, larger) for larger in self.options.n if larger > n][:1]
         order = [kind.name for kind in LAYERS]
         self.skipped.sort(key=lambda size: (order.index(size.layer), size.d))
+
+    def _skip(self, kind: LayerKind, d: int, n: int, why: str) -> None:
+        self.skipped.append(SkippedSizes(layer=kind.name, d=d, n=n, why=why))
 
     def _obstacle(self, kind: LayerKind, n: int, d: int, share: float) -> str:
         """Return why a size should not be measured, or ''."""
