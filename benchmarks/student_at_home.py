@@ -51,6 +51,8 @@ Translate = Callable[[Sequence[int]], Any]
 def main() -> None:
     """Translate, score, measure and print one JSON object."""
     given = parsed()
+    if given.out:
+        given.out.mkdir(parents=True, exist_ok=True)
     torch.set_num_threads(given.threads)
     sources, references = list(read_lines(given.src)), list(read_lines(given.ref))
     taught = list(read_lines(given.teacher))

@@ -139,7 +139,11 @@ def test_zero_biases_come_back_too(tmp_path: Path) -> None:
             "learned",
             "model.positions=learned, but the export to Marian has only sinusoidal",
         ),
-        ("tied_output", False, "model.tied_output=false, but our Marian models have one matrix"),
+        (
+            "tied_output",
+            False,
+            "model.tied_output=false, but an exported Marian model has one matrix",
+        ),
         ("d_k", 4, "Marian splits d_model=16 evenly among its 2 heads"),
         ("d_v", 4, "Marian splits d_model=16 evenly among its 2 heads"),
     ],

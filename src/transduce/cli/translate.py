@@ -165,7 +165,7 @@ def _no_folders(files: list[Path]) -> list[Path]:
 
 
 def _count_lines(lines: "TextInput", prefixes: "Prefixes") -> int:
-    """Read everything once, so that a fault in the last line is found before work is done."""
+    """Count the lines; read all of them first, so that a fault in the last one is found now."""
     from transduce.translation.lines import check_length
 
     total = 0

@@ -125,7 +125,7 @@ def refusal(config: ModelConfig) -> str | None:
             "each, but the tokenizer of an exported folder has one for both"
         )
     if isinstance(config, TransformerConfig) and not config.tied_output:
-        return "model.tied_output=false, but our Marian models have one matrix for both"
+        return "model.tied_output=false, but an exported Marian model has one matrix for both"
     if not is_exportable(config, "huggingface"):
         return f"model.kind={config.kind}, but Marian models are Transformers"
     if config.norm != "post":

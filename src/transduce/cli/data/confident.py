@@ -11,7 +11,7 @@ from transduce.errors import InputError, counted
 def keep_confident(
     outputs: Annotated[
         list[Path],
-        typer.Argument(metavar="FILE.jsonl ...", help="What translate --jsonl wrote."),
+        typer.Argument(metavar="FILE.jsonl", help="What translate --jsonl wrote."),
     ],
     to: Annotated[
         Path, typer.Option(metavar="FILE", help="File for the outputs that are kept, one a line.")
@@ -25,6 +25,8 @@ def keep_confident(
     ] = None,
 ) -> None:
     """Keep the outputs with the best scores of what a model wrote about unlabelled text.
+
+    Of several files, as of parts of a text, the best of all are kept.
 
     Scores are log-probabilities, divided by the length penalty. Blank lines, and outputs with a
     note, such as one that did not end, are not kept.

@@ -32,7 +32,6 @@ def translate_with_memory(
     """Take translations from the memory where the source is the same; translate the others.
 
     A similar source is reported with its translation, and may give a translation its beginning.
-    `tags` are those of the language to translate into, if the model has several.
     """
     assert options.memory is not None, "there is no memory"
     matches = [
