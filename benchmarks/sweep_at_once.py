@@ -16,6 +16,7 @@ import os
 import re
 import statistics
 import subprocess
+import tempfile
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
@@ -70,19 +71,22 @@ def shortened(file: Path, corpora: Path, runs: int, tokens: int | None) -> Any:
 def watching_gpu(samples: list[tuple[float, float, float]]) -> Iterator[None]:
     """Note the GPU's use, power and memory each second; nothing without nvidia-smi."""
     command = ["nvidia-smi", f"--query-gpu={QUERY}", "--format=csv,noheader,nounits", "-l", "1"]
-    try:
-        process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
-    except FileNotFoundError:
-        yield
-        return
-    try:
-        yield
-    finally:
-        process.terminate()
-        for line in process.communicate()[0].splitlines():
-            with suppress(ValueError):
-                use, watts, memory = map(float, line.split(","))
-                samples.append((use, watts, memory))
+    with tempfile.TemporaryFile("w+") as written:  # a pipe would be full after 45 minutes
+        try:
+            process = subprocess.Popen(command, stdout=written)
+        except FileNotFoundError:
+            yield
+            return
+        try:
+            yield
+        finally:
+            process.terminate()
+            process.wait()
+            written.seek(0)
+            for line in written:
+                with suppress(ValueError):
+                    use, watts, memory = map(float, line.split(","))
+                    samples.append((use, watts, memory))
 
 
 def sweep(file: Path, out: Path, at_once: str) -> Sweep:

@@ -10,6 +10,15 @@ from transduce.models.transformer.model import Transformer
 from transduce.models.transformer.settings import TransformerConfig
 
 Format = Literal["ctranslate2", "huggingface"]
+ENGINES: dict[Format, str] = {"ctranslate2": "CTranslate2", "huggingface": "Marian"}
+POSITIONS: dict[Format, tuple[str, ...]] = {
+    "ctranslate2": ("sinusoidal", "learned", "rotary", "none"),
+    "huggingface": ("sinusoidal",),
+}
+ACTIVATIONS: dict[Format, tuple[str, ...]] = {
+    "ctranslate2": ("relu", "swish", "swiglu", "geglu"),
+    "huggingface": ("relu", "swish"),
+}
 
 
 def is_exportable(config: ModelConfig, to: Format) -> TypeGuard[TransformerConfig]:
@@ -23,17 +32,6 @@ def is_exportable(config: ModelConfig, to: Format) -> TypeGuard[TransformerConfi
     with torch.device("meta"):  # it is asked before its weights are loaded
         model = assemble(config)
     return isinstance(model, Transformer) and to in model.abilities.exports
-
-
-ENGINES: dict[Format, str] = {"ctranslate2": "CTranslate2", "huggingface": "Marian"}
-POSITIONS: dict[Format, tuple[str, ...]] = {
-    "ctranslate2": ("sinusoidal", "learned", "rotary", "none"),
-    "huggingface": ("sinusoidal",),
-}
-ACTIVATIONS: dict[Format, tuple[str, ...]] = {
-    "ctranslate2": ("relu", "swish", "swiglu", "geglu"),
-    "huggingface": ("relu", "swish"),
-}
 
 
 def foreign_setting(config: ModelConfig, to: Format) -> str | None:

@@ -296,9 +296,9 @@ class Transformer(Seq2Seq):
     def _exports(self, attentions: Sequence[MultiHeadAttention]) -> frozenset[str]:
         """Return the formats whose engines compute what these modules do."""
         parts = [*self.modules()]
-        mixed = (MixtureOfExperts, LowRankAttention, RandomFeatureAttention, S4, Mamba)
+        foreign = (MixtureOfExperts, LowRankAttention, RandomFeatureAttention, S4, Mamba)
         is_foreign = any(
-            isinstance(part, mixed) or getattr(part, "activation", None) is ACTIVATIONS["relu2"]
+            isinstance(part, foreign) or getattr(part, "activation", None) is ACTIVATIONS["relu2"]
             for part in parts
         ) or any(
             one.score != "scaled" or one.norm_q or one.term or one.window is not None
