@@ -157,6 +157,24 @@ def test_confident_trees_are_kept(parser: Path, command: Command, tmp_path: Path
     assert again.read_text() == kept.read_text()
 
 
+def test_outputs_with_line_ends_stay_beside_their_sources(command: Command, tmp_path: Path) -> None:
+    rows = [{"source": f"s{n}", "text": f"a\nb\r{n}", "score": -n} for n in range(3)]
+    outputs, kept, sources = (tmp_path / name for name in ("o.jsonl", "kept", "sources"))
+    outputs.write_text("".join(f"{json.dumps(row)}\n" for row in rows))
+    options = ("--keep", "1", "--to", kept, "--sources", sources)
+    assert command("data", "confident", outputs, *options).code == 0
+    assert kept.read_text().splitlines() == ["a b 0", "a b 1", "a b 2"]
+    assert sources.read_text().splitlines() == ["s0", "s1", "s2"]
+
+
+@pytest.mark.parametrize("score", ['"x"', "NaN", "[1]"])
+def test_scores_of_outputs_must_be_numbers(score: str, command: Command, tmp_path: Path) -> None:
+    outputs = tmp_path / "o.jsonl"
+    outputs.write_text(f'{{"source": "a", "text": "b", "score": {score}}}\n')
+    said = command("data", "confident", outputs, "--to", tmp_path / "kept").mistake()
+    assert f"{outputs} line 1: no output of translate --jsonl: " in said
+
+
 def test_mistakes_are_named(parser: Path, trees: Path, command: Command, tmp_path: Path) -> None:
     plain = tmp_path / "plain.mrg"
     plain.write_text("no tree\nat all\n")

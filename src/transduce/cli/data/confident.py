@@ -1,5 +1,6 @@
 """`transduce data confident`: the outputs that a model is most certain of, to train on."""
 
+import math
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -31,6 +32,7 @@ def keep_confident(
     Scores are log-probabilities, divided by the length penalty. Blank lines, and outputs with a
     note, such as one that did not end, are not kept.
     """
+    from transduce.bulk.output_lines import on_one_line
     from transduce.cli.terminal.text_output import check_new_file, text_output
 
     if not 0 < keep <= 1:
@@ -48,7 +50,7 @@ def keep_confident(
         if path is not None:
             with text_output(path) as write:
                 for pair in kept:
-                    write(pair[side])
+                    write(on_one_line(pair[side]))
     typer.echo(
         f"kept {len(kept):,} of {counted(len(scores), 'output')}, with scores from {least:.4f} on",
         err=True,
@@ -66,10 +68,13 @@ def _sound(path: Path) -> "list[tuple[str, str, float]]":
         try:
             row: dict[str, Any] = json.loads(line)
             source, text, score = row["source"], row["text"], row["score"]
+            score = -math.inf if score is None else float(score)
+            if math.isnan(score):
+                raise ValueError("its score is no number")
         except (ValueError, KeyError, TypeError) as fault:
             raise InputError(
                 f"{path} line {number:,}: no output of translate --jsonl: {fault}"
             ) from fault
-        if text and score is not None and not row.get("note"):
-            found.append((str(source), str(text), float(score)))
+        if text and score > -math.inf and not row.get("note"):
+            found.append((str(source), str(text), score))
     return found
