@@ -13,7 +13,7 @@ from transduce.translation.options import Options
 from transduce.translation.wording.rules import NO_WORDING
 
 LEFT_OUT = {"to": None, "shortlist": False, "wording": None, "memory": None}
-"""What descriptions of older versions may not name, with the value that it had then."""
+"""What descriptions of older versions may leave out, and the value that each had then."""
 
 
 @dataclass(frozen=True)

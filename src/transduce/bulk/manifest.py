@@ -64,8 +64,8 @@ class Manifest:
     ) -> list[Change]:
         """Note what parts are made from; return what differs from that of the parts found.
 
-        left_out: values of what the manifest may not name. What may not change raises `InputError`,
-        and leaves everything as it is.
+        left_out: the values of what the manifest may leave out. A change of anything else than
+        `may_change` raises `InputError`, and leaves everything as it is.
         """
         now = json.loads(json.dumps(made_from))  # as it is read back
         if not self.parts:

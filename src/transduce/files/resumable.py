@@ -143,7 +143,7 @@ def differences(
 ) -> list[Change]:
     """Return what differs, among what both of two descriptions know of.
 
-    left_out: values of what the first one may not name.
+    left_out: the values of what the first one may leave out.
     """
     known = {**left_out, **before}
     return [
