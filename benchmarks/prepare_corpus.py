@@ -2,9 +2,12 @@
 
     python benchmarks/prepare_corpus.py transduce --src A.de B.de --tgt A.en B.en --processes 2
     python benchmarks/prepare_corpus.py sentencepiece --src A.de B.de --tgt A.en B.en --processes 2
+    python benchmarks/prepare_corpus.py transduce --src A.de --tgt A.en --pairs 36000000 --work DIR
 
 Both read the files, learn a BPE vocabulary from a sample and write the ids of all pairs. Only
 transduce cleans the pairs, drops duplicates, holds out a development set and digests the files.
+With --pairs, the corpus is made larger first: each copy of a pair has a number at its end, so that
+none is a duplicate. Copies and what is prepared are written below --work and removed at the end.
 Memory is that of all processes, and what they share is counted once (PSS; Linux only).
 """
 
@@ -37,10 +40,15 @@ def main() -> None:
     parser.add_argument("--tgt", nargs="+", required=True)
     parser.add_argument("--processes", type=int, default=2)
     parser.add_argument("--vocab-size", type=int, default=16_000)
+    parser.add_argument("--pairs", type=int, help="make so many of them, by numbered copies")
+    parser.add_argument("--work", type=Path, help="a folder on a disk with room enough")
     asked = parser.parse_args()
     measure = with_transduce if asked.system == "transduce" else with_sentencepiece
-    with tempfile.TemporaryDirectory() as folder, peak_memory(), phase("all"):
-        measure(asked, Path(folder))
+    with tempfile.TemporaryDirectory(dir=asked.work) as folder:
+        if asked.pairs:
+            asked.src, asked.tgt = numbered_copies(asked, Path(folder))
+        with peak_memory(), phase("all"):
+            measure(asked, Path(folder))
 
 
 def with_transduce(asked: argparse.Namespace, folder: Path) -> None:
@@ -80,6 +88,27 @@ def with_sentencepiece(asked: argparse.Namespace, folder: Path) -> None:
             for texts in zip(*batch, strict=True):
                 rows = vocabulary.encode(list(texts), num_threads=asked.processes)
                 ids.write(np.concatenate(rows).astype(np.uint16).tobytes())
+
+
+def numbered_copies(asked: argparse.Namespace, folder: Path) -> tuple[list[str], list[str]]:
+    """Write copies of all pairs until there are as many as asked for; a file a copy and side."""
+    sources = [source_of(Path(s), Path(t)) for s, t in zip(asked.src, asked.tgt, strict=True)]
+    names: tuple[list[str], list[str]] = ([], [])
+    left, copy = asked.pairs, 0
+    while left:
+        copy += 1
+        files = [folder / f"copy-{copy}.{side}" for side in ("src", "tgt")]
+        with (
+            files[0].open("w", encoding="utf-8") as src,
+            files[1].open("w", encoding="utf-8") as tgt,
+        ):
+            for one, other in islice(pairs_of(sources), left):
+                src.write(f"{one} {copy}\n")
+                tgt.write(f"{other} {copy}\n")
+                left -= 1
+        for side, file in zip(names, files, strict=True):
+            side.append(str(file))
+    return names
 
 
 def pairs_of(sources: list[Source]) -> Iterator[tuple[str, str]]:
