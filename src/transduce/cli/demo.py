@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from transduce.translation.translator import Translator
 
 TRAIN = 60_000
-STEPS, QUICK_STEPS = 550, 300
+PRESET, STEPS, QUICK_STEPS = "modern_tiny", 550, 300
 EXAMPLE = "I think that the polite soldiers told the judge the story this morning."
 SAMPLES = (
     "Below a score: two development sentences as the model translates them by then; in a log at "
@@ -106,7 +106,21 @@ def _train(folder: Path, text: Path, *, steps: int, fresh: bool) -> None:
     from transduce.cli.terminal.watch import watching
     from transduce.training.loop import train
 
-    settings: Tree = {
+    with watching() as watch:
+        outcome = train(
+            out=folder,
+            preset=PRESET,
+            settings=settings_of(text, steps=steps),
+            fresh=fresh,
+            progress=watch,
+            should_stop=watch.should_stop,
+        )
+        watch.report_outcome(outcome)
+
+
+def settings_of(text: Path, *, steps: int) -> "Tree":
+    """Return what the demo's run changes of its preset."""
+    return {
         "model": {"vocab_size": 4000, "p_drop": 0.0},
         "data": {
             "src": [str(text / "train.en")],
@@ -123,16 +137,6 @@ def _train(folder: Path, text: Path, *, steps: int, fresh: bool) -> None:
         },
         "run": {"checkpoint_steps": 110, "score_sentences": DEV, "device": "auto"},
     }
-    with watching() as watch:
-        outcome = train(
-            out=folder,
-            preset="modern_tiny",
-            settings=settings,
-            fresh=fresh,
-            progress=watch,
-            should_stop=watch.should_stop,
-        )
-        watch.report_outcome(outcome)
 
 
 def _score(model: Path, test: "Sequence[Pair]") -> "Translator":
