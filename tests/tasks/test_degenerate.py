@@ -67,3 +67,13 @@ def test_a_loop_is_found_wherever_it_stands(
 ) -> None:
     expected = Fault.LOOP if repeats >= 4 else None
     assert fault([*before, *loop * repeats, *after]) is expected
+
+
+@given(ids=st.lists(st.integers(4, 6), min_size=1, max_size=24))
+def test_a_loop_is_whatever_is_repeated_often_enough(ids: list[int]) -> None:
+    expected = any(
+        ids[start : start + size] * repeats == ids[start : start + size * repeats]
+        for size, repeats in [(1, 8), *((size, 4) for size in range(2, 7))]
+        for start in range(len(ids) - size * repeats + 1)
+    )
+    assert fault(ids) is (Fault.LOOP if expected else None)

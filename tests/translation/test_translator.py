@@ -3,6 +3,7 @@
 import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from threading import active_count
 from typing import Any, Self
 
 import pytest
@@ -22,6 +23,7 @@ from tests.translation.likely import (
     sentences,
 )
 from transduce.errors import InputError
+from transduce.files.read_ahead import ITEMS_AHEAD
 from transduce.models.folder import LoadedModel
 from transduce.models.transformer.model import Transformer
 from transduce.search.constraint import Constraint
@@ -536,6 +538,56 @@ def test_a_window_of_long_lines_is_short() -> None:
     found = translator(echo()).stream(lines())
     next(found)
     assert read == 3
+
+
+def test_windows_that_are_read_ahead_give_the_same(nonsense: Translator) -> None:
+    texts = [LONG, "", *sentences(20)]
+    options = Options(beam=2)
+    expected = list(nonsense.stream(texts, options, window=4))
+    same(list(nonsense.stream(texts, options, window=4, read_ahead=True)), expected)
+
+
+@pytest.mark.gpu
+@pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA device")
+def test_windows_that_are_read_ahead_give_the_same_on_a_gpu(tmp_path: Path) -> None:
+    """Steps are recorded in one thread, and attention is computed in another."""
+    on_gpu = transduce.load(saved(tmp_path / "model", random_model(seed=3)), "cuda")
+    texts = list(sentences(40))
+    options = Options(beam=2, attention=True)
+    expected = list(on_gpu.stream(texts, options, window=8))
+    same(list(on_gpu.stream(texts, options, window=8, read_ahead=True)), expected)
+
+
+def test_a_fault_that_is_read_ahead_comes_after_the_lines_before_it() -> None:
+    lines: list[Any] = [*sentences(5), None]
+    found = translator(echo()).stream(lines, window=1, read_ahead=True)
+    assert [next(found).source for _ in range(5)] == lines[:5]
+    with pytest.raises(InputError, match="line 6 is of type NoneType"):
+        next(found)
+
+
+def test_only_some_windows_are_read_ahead() -> None:
+    read = 0
+
+    def lines() -> Iterator[str]:
+        nonlocal read
+        for read in range(1, 1001):
+            yield f"{read % 10}"
+
+    options = Options(beam=1)
+    found = translator(OneWordModel()).stream(lines(), options, window=2, read_ahead=True)
+    ahead = max(read - count for count, _ in enumerate(found, start=1))
+    assert read == 1000
+    assert ahead <= 2 * (2 * (ITEMS_AHEAD + 2) + 1), "full queues, and a window in every hand"
+
+
+def test_threads_that_read_ahead_end_where_the_rest_is_not_wanted() -> None:
+    threads = active_count()
+    found = translator(echo()).stream(sentences(100), window=1, read_ahead=True)
+    next(found)
+    assert active_count() == threads + 2
+    found.close()  # type: ignore[attr-defined]
+    assert active_count() == threads
 
 
 def test_typed_lines_are_answered_one_by_one() -> None:

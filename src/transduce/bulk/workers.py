@@ -131,6 +131,7 @@ def translated_lines(
         prefixes=shard.prefixes,
         window=settings.window,
         first_number=shard.first,
+        read_ahead=translator.gains_by_reading_ahead,
     )
     for number, translation in enumerate(found, start=shard.first):
         yield OutputRecord(

@@ -150,7 +150,8 @@ def translated_lines(
 ) -> list[str]:
     """Translate, one line each, so that what is written to a file is what was scored."""
     hypotheses = []
-    for translation in translator.stream(sources, options):
+    read_ahead = translator.gains_by_reading_ahead
+    for translation in translator.stream(sources, options, read_ahead=read_ahead):
         hypotheses.append(re.sub(r"[\r\n]", " ", translation.text))
         progress(len(hypotheses), len(sources))
     return hypotheses

@@ -15,6 +15,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from transduce.errors import InputError
+from transduce.hardware.allocator import frozen_objects
 from transduce.serving.http.connection import Connection
 from transduce.serving.http.sites import Sites
 from transduce.serving.limits import Limits
@@ -104,15 +105,14 @@ def _allow_files(count: int) -> None:
 
 @contextmanager
 def _short_pauses() -> Iterator[None]:
-    """Keep threads and the garbage collector, which would search all of torch, from taking long."""
+    """Keep threads and the garbage collector from taking long."""
     before = sys.getswitchinterval()
     sys.setswitchinterval(TURN_S)
     gc.collect()
-    gc.freeze()
     try:
-        yield
+        with frozen_objects():
+            yield
     finally:
-        gc.unfreeze()
         sys.setswitchinterval(before)
 
 

@@ -1,5 +1,6 @@
 """Degenerate hypotheses: those that repeat themselves, never end, or are empty."""
 
+from collections import Counter
 from collections.abc import Sequence
 from enum import Enum
 from itertools import pairwise
@@ -38,12 +39,21 @@ def badness(fault: Fault | None) -> int:
 
 
 def _loops(ids: Sequence[int], src_ids: Sequence[int]) -> bool:
-    if len(ids) - len(set(ids)) < FEWEST_DOUBLES:
+    if not _may_loop(ids):
         return False  # nearly always: the search for loops is spared
     of_one, of_several = _repeats(ids)
     if of_one < FEWEST_REPEATS_OF_ONE and of_several < FEWEST_REPEATS:
         return False
     return max(of_one, of_several) > 2 * max(_repeats(src_ids))
+
+
+def _may_loop(ids: Sequence[int]) -> bool:
+    """Return whether enough tokens occur often enough: each of a loop does in every repetition."""
+    if len(ids) - len(set(ids)) < FEWEST_DOUBLES:
+        return False
+    often = sorted(Counter(ids).values(), reverse=True)
+    of_two = often[1] if len(often) > 1 else 0
+    return often[0] >= FEWEST_REPEATS_OF_ONE or of_two >= FEWEST_REPEATS
 
 
 def _repeats(ids: Sequence[int]) -> tuple[int, int]:

@@ -8,7 +8,7 @@ unless two candidates have the same score but for rounding.
 from collections.abc import Iterable, Iterator, Sequence
 from copy import copy
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, partial
 from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Literal
@@ -16,34 +16,27 @@ from typing import Any, Literal
 import torch
 
 from transduce.errors import InputError
+from transduce.files.read_ahead import read_ahead as in_a_thread
 from transduce.hardware.allocator import release_freed_memory
-from transduce.models.attention import Attention, attention_of
 from transduce.models.base import Searchable
 from transduce.models.shortlist import Shortlist
 from transduce.search.speculative.drafter import Drafter
 from transduce.tasks.base import Task
 from transduce.tasks.translation import TranslationTask
 from transduce.text.markup.document import MarkupFormat, read_markup
-from transduce.text.markup.marked import Line, MarkedText
+from transduce.text.markup.marked import Line
 from transduce.text.scripts import main_script, name_of_script
-from transduce.text.special_ids import EOS_ID
 from transduce.text.spelling import scripts_of_vocabulary
 from transduce.text.tokenizer import Tokenizer
-from transduce.translation.engine import Engine
+from transduce.translation.engine import Engine, SearchResult
 from transduce.translation.languages import NO_TAGS, tags_of
 from transduce.translation.lines import InputLine, count_in_whole_windows, numbered, windows
 from transduce.translation.markup.documents import translated_document
-from transduce.translation.markup.tags import UntaggedLine, put_tags_back
 from transduce.translation.memory.read import MemoryInput, MemoryUse, as_memory
 from transduce.translation.memory.use import Beginnings, translate_with_memory
 from transduce.translation.options import Options, Translation
-from transduce.translation.sentences.encode import LineEncoder
-from transduce.translation.sentences.join import (
-    TranslatedSentence,
-    joined,
-    pieces_of_alternatives,
-    read_results,
-)
+from transduce.translation.sentences.encode import EncodedLine, LineEncoder
+from transduce.translation.sentences.read import ResultReader
 from transduce.translation.torch_engine import TorchEngine
 from transduce.translation.wording.read import GlossaryInput, as_glossary
 from transduce.translation.wording.sentences import check_can_hint
@@ -131,6 +124,11 @@ class Translator:
         """The languages that it can translate into, if there are several; (): there is one."""
         return self._tokenizer.languages
 
+    @property
+    def gains_by_reading_ahead(self) -> bool:
+        """Whether text that is there already is better read ahead: a GPU would wait meanwhile."""
+        return self.device.type != "cpu"
+
     def into(self, language: str | None) -> "Translator":
         """Return a translator into one of the model's languages; None: into the only one.
 
@@ -178,18 +176,22 @@ class Translator:
                 soft=soft,
                 format=format,
             )
+        stream = partial(
+            self.stream,
+            options=options,
+            glossary=glossary,
+            memory=memory,
+            soft=soft,
+            read_ahead=self.gains_by_reading_ahead,
+        )
         if format == "text":
-            found = self.stream(
-                texts, options, prefixes=prefixes, glossary=glossary, memory=memory, soft=soft
-            )
-            return list(found)
+            return list(stream(texts, prefixes=prefixes))
         if prefixes is not None:
             raise InputError(f"prefixes are for texts, not for documents in {format}")
         if isinstance(texts, str):
             raise InputError("got one text instead of several: put it into a list")
         documents = [read_markup(str(text), format) for text in texts]
-        lines = chain.from_iterable(document.lines for document in documents)
-        found = self.stream(lines, options, glossary=glossary, memory=memory, soft=soft)
+        found = stream(chain.from_iterable(document.lines for document in documents))
         return [
             translated_document(str(text), document, list(islice(found, len(document.lines))))
             for text, document in zip(texts, documents, strict=True)
@@ -207,6 +209,7 @@ class Translator:
         window: int | None = None,
         start: int = 0,
         first_number: int = 0,
+        read_ahead: bool = False,
     ) -> Iterator[Translation]:
         """Translate lines as they arrive, in bounded memory, and yield the results in order.
 
@@ -216,6 +219,10 @@ class Translator:
 
         `first_number` is the number of the first line, from 0, if the lines are a part of a text:
         samples and messages follow it.
+
+        read_ahead: encode the next windows, and search in one, while a window's results are read
+            and used, each in a thread of its own. That keeps a GPU busy; but results come later,
+            so it is not for lines that wait for an answer.
 
         A line may be a `MarkedText`; its translation has the markup.
         """
@@ -236,7 +243,10 @@ class Translator:
             self._engine.attention_model()  # raises if there is no attention to show
         most = self._most_lines(window)
         rest = islice(numbered(lines, prefixes, first=first_number), start, None)
-        return self._in_turn(windows(rest, most=most), options)
+        cut = windows(rest, most=most)
+        if options.memory is not None:
+            return _in_turn(self._with_memory(cut, options))
+        return _in_turn(self._found(cut, options, read_ahead=read_ahead))
 
     def count_in_whole_windows(
         self,
@@ -273,52 +283,44 @@ class Translator:
     def _known_scripts(self) -> frozenset[str]:
         return scripts_of_vocabulary(self._tokenizer)
 
-    def _in_turn(self, read: Iterable[list[InputLine]], options: Options) -> Iterator[Translation]:
-        for number, lines in enumerate(read, start=1):
-            yield from self._with_memory(lines, options)
-            if number % WINDOWS_UNTIL_RELEASE == 0:
-                release_freed_memory()
-
-    def _with_memory(self, lines: list[InputLine], options: Options) -> list[Translation]:
-        if options.memory is None:
-            return self._translate(lines, options)
+    def _with_memory(
+        self, cut: Iterable[list[InputLine]], options: Options
+    ) -> Iterator[list[Translation]]:
         encoder = self._encoder
         parts = (self._engine, self._tokenizer, encoder.tags, encoder.max_positions)
-        return translate_with_memory(lines, options, self._translate, beginnings=Beginnings(*parts))
+        beginnings = Beginnings(*parts)
+        for lines in cut:
+            yield translate_with_memory(lines, options, self._translate, beginnings=beginnings)
 
     def _translate(self, lines: list[InputLine], options: Options) -> list[Translation]:
-        by_sentence = self._by_sentence and not options.whole_lines
-        encoded = self._encoder.encode(lines, options.wording, by_sentence=by_sentence)
-        sentences = [sentence for line in encoded for sentence in line.sentences]
-        found = self._engine.search_with_retry(sentences, options)
-        read = read_results(sentences, found, self._tokenizer, self._task)
-        translations: list[Translation] = []
-        untagged: dict[int, UntaggedLine] = {}  # by the number of the line
-        for number, line in enumerate(encoded):
-            of_line = list(islice(read, len(line.sentences)))
-            translation = joined(line, of_line, alpha=options.alpha)
-            if options.attention:
-                translation = replace(translation, attention=self._attention(of_line))
-            translations.append(translation)
-            if isinstance(line.source, MarkedText):
-                pieces = pieces_of_alternatives(line, of_line)
-                untagged[number] = UntaggedLine(line.source, translation, pieces)
-        tagged = put_tags_back(list(untagged.values()), self._engine, self._tokenizer)
-        for number, translation in zip(untagged, tagged, strict=True):
-            translations[number] = translation
-        return translations
+        return next(self._found([lines], options))
 
-    def _attention(self, sentences: Sequence[TranslatedSentence]) -> tuple[Attention, ...]:
-        """Return the attention for each sentence and its best translation."""
-        model = self._engine.attention_model()
-        chosen = ((one.sentence, one.hypotheses[0]) for one in sentences)
-        return tuple(
-            attention_of(
-                model,
-                self._tokenizer,
-                sentence.ids,
-                best.ids + [EOS_ID] * (best.is_finished or not best.ids),
-                values=sentence.values,
-            )
-            for sentence, best in chosen
+    def _found(
+        self, cut: Iterable[list[InputLine]], options: Options, *, read_ahead: bool = False
+    ) -> Iterator[list[Translation]]:
+        """Translate window by window, with two threads if reading ahead."""
+        by_sentence = self._by_sentence and not options.whole_lines
+        reader = ResultReader(self._engine, self._tokenizer, self._task)
+        encoded: Iterator[list[EncodedLine]] = (
+            self._encoder.encode(lines, options.wording, by_sentence=by_sentence) for lines in cut
         )
+        encoded = in_a_thread(encoded) if read_ahead else encoded
+        searched: Iterator[tuple[list[EncodedLine], list[SearchResult]]] = (
+            (lines, self._search(lines, options)) for lines in encoded
+        )
+        searched = in_a_thread(searched) if read_ahead else searched
+        for lines, results in searched:
+            yield reader.read(lines, results, options)
+
+    def _search(self, encoded: list[EncodedLine], options: Options) -> list[SearchResult]:
+        """Return what is found for all sentences of some lines, in order."""
+        sentences = [sentence for line in encoded for sentence in line.sentences]
+        return self._engine.search_with_retry(sentences, options)
+
+
+def _in_turn(found: Iterable[list[Translation]]) -> Iterator[Translation]:
+    """Stream the translations of windows, and return freed memory to the system now and then."""
+    for number, translations in enumerate(found, start=1):
+        yield from translations
+        if number % WINDOWS_UNTIL_RELEASE == 0:
+            release_freed_memory()

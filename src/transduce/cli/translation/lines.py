@@ -23,6 +23,7 @@ from transduce.cli.translation.prefixes import Prefixes
 from transduce.errors import counted
 from transduce.files.regular import parse_json
 from transduce.files.resumable import ResumableFile, resumable_file
+from transduce.hardware.allocator import frozen_objects
 from transduce.translation.options import Translation
 from transduce.translation.translator import Translator
 
@@ -47,10 +48,11 @@ class LineTranslation:
     def run(self, out: Path | None, total: int | None) -> None:
         """Translate all lines; tell how many were written to a file."""
         began = time.monotonic()
-        if out is None or total is None or (out.exists() and not out.is_file()):
-            translated = self._write(out, total=total)
-        else:
-            translated = self._write_or_continue(out, total)
+        with frozen_objects():
+            if out is None or total is None or (out.exists() and not out.is_file()):
+                translated = self._write(out, total=total)
+            else:
+                translated = self._write_or_continue(out, total)
         if out is not None:
             _say_written(out, translated, total, seconds=time.monotonic() - began)
 
@@ -135,6 +137,7 @@ class LineTranslation:
             prefixes=self.prefixes(),
             window=at_once,
             start=start,
+            read_ahead=total is not None and self.translator.gains_by_reading_ahead,
         )
         shown = _with_progress(stream, None if total is None else total - start)
         for number, translation in enumerate(shown, start=start):
