@@ -6,7 +6,7 @@
 Instead of a search there is an engine that finds the lines of the second file at once. All else is
 what `transduce translate MODEL FILE --out FILE` does once the model is loaded: reading, encoding,
 looking for degenerate translations, decoding, joining, writing. The first figure is without
-`frozen_objects`, the second with; the third is the tokenizer's share, which several cores divide.
+`short_pauses`, the second with; the third is the tokenizer's share, which several cores divide.
 On a GPU a line of 30 tokens has about 50 µs (docs/EXPERIMENTS.md): if the figures are above that,
 the GPU waits.
 """
@@ -88,12 +88,12 @@ def main() -> None:
             work.run(Path(folder, "out"), len(sources))
             Path(folder, "out").unlink()
 
-        def translate_unfrozen() -> None:
-            with patch.object(command, "frozen_objects", nullcontext):
+        def translate_with_pauses() -> None:
+            with patch.object(command, "short_pauses", nullcontext):
                 translate()
 
         for name, work in (
-            ("without frozen objects", translate_unfrozen),
+            ("without short pauses", translate_with_pauses),
             ("the command", translate),
             ("tokenizer.encode_batch alone", lambda: tokenizer.encode_batch(sources)),
         ):

@@ -1,10 +1,8 @@
 """What the process keeps: freed memory in training, but not in long streams; compiled products."""
 
 import ctypes
-import gc
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import Any
 
 COMPILED_PRODUCTS = 128
@@ -50,20 +48,6 @@ def release_freed_memory() -> None:
     trim = _c_function("malloc_trim")
     if trim is not None:
         trim(0)
-
-
-@contextmanager
-def frozen_objects() -> Iterator[None]:
-    """Keep the garbage collector away from the objects that there are now.
-
-    It would search all of torch again each time that many lines have been translated: a third of
-    the time that the lines themselves take beside the search.
-    """
-    gc.freeze()
-    try:
-        yield
-    finally:
-        gc.unfreeze()
 
 
 def bound_compiled_products() -> None:

@@ -4,7 +4,6 @@ import gc
 import logging
 import signal
 import socket
-import sys
 import time
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator
@@ -15,7 +14,7 @@ import uvicorn
 from fastapi import FastAPI
 
 from transduce.errors import InputError
-from transduce.hardware.allocator import frozen_objects
+from transduce.hardware.interpreter import short_pauses
 from transduce.serving.http.connection import Connection
 from transduce.serving.http.sites import Sites
 from transduce.serving.limits import Limits
@@ -25,8 +24,6 @@ OTHER_FILES = 128
 """Files that the process may have open besides connections."""
 GRACE_S = 5.0
 """After a signal the server stays this much longer than a deadline."""
-TURN_S = 0.001
-"""How long a thread may keep the event loop waiting; Python's own 5 ms add up over a request."""
 
 
 def listen(host: str, port: int) -> socket.socket:
@@ -79,7 +76,8 @@ def serve(
     # uvicorn installs its own handlers while it runs, and calls these afterwards.
     before = {number: signal.signal(number, stop) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
-        with _short_pauses(), _bounded_logs():
+        gc.collect()
+        with short_pauses(), _bounded_logs():
             ready()
             server.run(sockets=[listening])
     finally:
@@ -101,19 +99,6 @@ def _allow_files(count: int) -> None:
     if soft != resource.RLIM_INFINITY and soft < count:
         wanted = count if hard == resource.RLIM_INFINITY else min(count, hard)
         resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, wanted), hard))
-
-
-@contextmanager
-def _short_pauses() -> Iterator[None]:
-    """Keep threads and the garbage collector from taking long."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(TURN_S)
-    gc.collect()
-    try:
-        with frozen_objects():
-            yield
-    finally:
-        sys.setswitchinterval(before)
 
 
 @contextmanager

@@ -23,7 +23,7 @@ from transduce.cli.translation.prefixes import Prefixes
 from transduce.errors import counted
 from transduce.files.regular import parse_json
 from transduce.files.resumable import ResumableFile, resumable_file
-from transduce.hardware.allocator import frozen_objects
+from transduce.hardware.interpreter import short_pauses
 from transduce.translation.options import Translation
 from transduce.translation.translator import Translator
 
@@ -48,7 +48,7 @@ class LineTranslation:
     def run(self, out: Path | None, total: int | None) -> None:
         """Translate all lines; tell how many were written to a file."""
         began = time.monotonic()
-        with frozen_objects():
+        with short_pauses():
             if out is None or total is None or (out.exists() and not out.is_file()):
                 translated = self._write(out, total=total)
             else:

@@ -74,7 +74,7 @@ def write_parts(
     from transduce.bulk.made_from import TextFiles
     from transduce.bulk.translate import BulkText, translate_text, workers_for
     from transduce.cli.translation.shard_display import watching_parts
-    from transduce.hardware.allocator import frozen_objects
+    from transduce.hardware.interpreter import short_pauses
 
     began = time.monotonic()
     if on is not None:
@@ -93,7 +93,7 @@ def write_parts(
     with (
         watching_parts(folder, lines, jsonl=output.form == "jsonl") as watcher,
         workers_for(source, on, watcher.noted) as workers,
-        frozen_objects(),
+        short_pauses(),
     ):
         done = translate_text(text, workers, watcher)
     _say_written(folder, done, seconds=time.monotonic() - began)
