@@ -31,7 +31,7 @@ from transduce.translation.torch_engine import TorchEngine
 
 pytest.importorskip("ctranslate2", reason="it is the engine under test")
 
-from transduce.export.ctranslate2 import export_ctranslate2
+from transduce.export.ctranslate2 import export_ctranslate2, library
 
 TEXTS = list(sentences(12))
 CPU = torch.device("cpu")
@@ -120,6 +120,36 @@ def test_what_ctranslate2_cannot_express_is_refused(
         export_ctranslate2(model, tmp_path / "out")
     assert shown in str(refused.value).lower()
     assert not (tmp_path / "out").exists()
+
+
+def test_an_older_library_lacks_rotary_positions_alone(
+    plain: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before version 4.6.3 its encoders know no settings of them."""
+    rotary = saved(tmp_path / "rotary", sharp_model(positions="rotary"))
+    assert transduce.load(rotary, "cpu", engine="auto").engine_name == "ctranslate2"
+    [expected] = transduce.load(plain, "cpu", engine="ctranslate2").translate(TEXTS[:1])
+    encoder = library().specs.TransformerEncoderSpec
+    newer = encoder.__init__
+
+    def older(
+        self: Any,
+        num_layers: int,
+        num_heads: int,
+        pre_norm: bool = True,
+        activation: int = 0,
+        ffn_glu: bool = False,
+        rms_norm: bool = False,
+    ) -> None:
+        known = {"pre_norm": pre_norm, "activation": activation}
+        newer(self, num_layers, num_heads, ffn_glu=ffn_glu, rms_norm=rms_norm, **known)
+
+    monkeypatch.setattr(encoder, "__init__", older)
+    export_ctranslate2(plain, tmp_path / "out")
+    assert transduce.load(tmp_path / "out", "cpu").translate(TEXTS[:1]) == [expected]
+    assert transduce.load(rotary, "cpu", engine="auto").engine_name == "torch"
+    with pytest.raises(InputError, match=r"positions=rotary, .*pip install --upgrade ctranslate2"):
+        export_ctranslate2(rotary, tmp_path / "none")
 
 
 def encoded(*, prefix: int = 0) -> list[EncodedSentence]:

@@ -167,7 +167,7 @@ def test_outputs_with_line_ends_stay_beside_their_sources(command: Command, tmp_
     assert sources.read_text().splitlines() == ["s0", "s1", "s2"]
 
 
-@pytest.mark.parametrize("score", ['"x"', "NaN", "[1]"])
+@pytest.mark.parametrize("score", ['"x"', "NaN", "[1]", "1" * 400, "[" * 100_000])
 def test_scores_of_outputs_must_be_numbers(score: str, command: Command, tmp_path: Path) -> None:
     outputs = tmp_path / "o.jsonl"
     outputs.write_text(f'{{"source": "a", "text": "b", "score": {score}}}\n')

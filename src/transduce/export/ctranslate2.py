@@ -5,6 +5,7 @@ learned, rotary or no positions, gated feed-forward networks, with or without bi
 `export/abilities.py` names what it cannot.
 """
 
+import inspect
 from dataclasses import dataclass
 from pathlib import Path
 from textwrap import shorten
@@ -90,7 +91,17 @@ def refusal(config: ModelConfig) -> str | None:
         return foreign
     if not is_exportable(config, "ctranslate2"):
         return f"model.kind={config.kind}, but CTranslate2 has only Transformers"
+    if config.positions == "rotary" and is_installed() and not _rotates_in_encoders():
+        return (
+            f"model.positions=rotary, but encoders of CTranslate2 {library().__version__} cannot "
+            "rotate, as those from 4.6.3 on do: pip install --upgrade ctranslate2"
+        )
     return None
+
+
+def _rotates_in_encoders() -> bool:
+    encoder = library().specs.TransformerEncoderSpec
+    return "rotary_dim" in inspect.signature(encoder.__init__).parameters
 
 
 def is_exported(folder: Path) -> bool:
@@ -195,9 +206,10 @@ def _empty(config: TransformerConfig) -> Any:
         }[config.activation],
         "ffn_glu": config.activation in GATED,
         "rms_norm": config.norm_kind == "rms",
-        "rotary_dim": config.d_k if config.positions == "rotary" else None,
-        "rotary_interleave": False,  # components i and i + d_k/2 turn together
     }
+    if config.positions == "rotary":  # older encoders do not know the names of these
+        shared["rotary_dim"] = config.d_k
+        shared["rotary_interleave"] = False  # components i and i + d_k/2 turn together
     # The attention that it returns is the average of the first heads of a layer.
     layer, heads = (config.alignment_layer - 1, 1) if config.guided_alignment else (-1, config.h)
     encoder = specs.TransformerEncoderSpec(config.n_encoder_layers, config.h, **shared)

@@ -59,19 +59,18 @@ def keep_confident(
 
 def _sound(path: Path) -> "list[tuple[str, str, float]]":
     """Read source, text and score of the outputs that have no note."""
-    import json
-
     from transduce.data.corpus import read_lines
+    from transduce.files.regular import parse_json
 
     found = []
     for number, line in enumerate(read_lines(path), start=1):
         try:
-            row: dict[str, Any] = json.loads(line)
+            row: dict[str, Any] = parse_json(line)
             source, text, score = row["source"], row["text"], row["score"]
             score = -math.inf if score is None else float(score)
             if math.isnan(score):
                 raise ValueError("its score is no number")
-        except (ValueError, KeyError, TypeError) as fault:
+        except (ValueError, KeyError, TypeError, OverflowError) as fault:
             raise InputError(
                 f"{path} line {number:,}: no output of translate --jsonl: {fault}"
             ) from fault
