@@ -9,7 +9,8 @@ from torch.testing import assert_close
 from tests.drawing import VOCAB_SIZE, lengths_of, padded_ids, seeds
 from tests.models.test_transformer import layout_of
 from tests.nn.distances import MAX_POSITIONS, Kind, kinds
-from transduce.models.transformer.model import Parts, Transformer
+from transduce.models.transformer.layers import Parts
+from transduce.models.transformer.model import Transformer
 from transduce.nn.add_norm import PreNorm
 from transduce.nn.embedding import Embedding
 from transduce.nn.feed_forward import FeedForward

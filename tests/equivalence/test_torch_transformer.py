@@ -10,7 +10,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from tests.drawing import VOCAB_SIZE, padded_ids, seeds, transformer
-from transduce.models.transformer.model import DecoderLayer, EncoderLayer, Transformer
+from transduce.models.transformer.layers import DecoderLayer, EncoderLayer
+from transduce.models.transformer.model import Transformer
 from transduce.models.transformer.settings import TransformerConfig
 from transduce.nn.add_norm import NORM_EPSILON, AddNorm
 from transduce.nn.feed_forward import FeedForward

@@ -5,8 +5,9 @@ from typing import Unpack
 
 from torch import nn
 
+from transduce.models.transformer.layers import Mixer, Parts
 from transduce.models.transformer.mixer_rules import mixer_of_layer
-from transduce.models.transformer.model import Mixer, Parts, Transformer
+from transduce.models.transformer.model import Transformer
 from transduce.models.transformer.settings import TransformerConfig
 from transduce.nn.add_norm import PostNorm, PreNorm, make_norm
 from transduce.nn.embedding import Embedding, SourceEmbedding
