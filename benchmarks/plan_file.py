@@ -24,6 +24,7 @@ class Step(Section):
     lane: str
     minutes: Positive
     limit_minutes: Positive = math.inf
+    memory: Annotated[float, Field(gt=0, le=1)] | None = None
     after: tuple[str, ...] = ()
     when: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
@@ -34,8 +35,10 @@ class Plan(Section):
     """Steps, and the minutes that they may take together."""
 
     minutes: Positive
+    packages: tuple[str, ...] = ()
     variables: dict[str, str | int | float] = Field(default_factory=dict)
     steps: tuple[Step, ...]
+    inputs: tuple[str, ...] = ()
 
 
 def read_plan(path: Path, out: Path, given: Sequence[str] = ()) -> Plan:
@@ -55,7 +58,15 @@ def read_plan(path: Path, out: Path, given: Sequence[str] = ()) -> Plan:
             check_name(other, names, f"step in `after` of {step.name}:")
     steps = tuple(step.model_copy(update=in_words(step, values)) for step in plan.steps)
     expected_times(steps)
-    return plan.model_copy(update={"steps": steps})
+    inputs = inputs_of(steps, values["data"]) if "data" in values else ()
+    return plan.model_copy(update={"steps": steps, "inputs": inputs})
+
+
+def inputs_of(steps: Sequence[Step], folder: str) -> tuple[str, ...]:
+    """Return the paths below a folder that commands name, or steps wait for."""
+    words = {word for step in steps for word in (*step.command, *step.when)}
+    path = re.compile(rf"(?<![\w./-]){re.escape(folder)}/[\w./-]*\w")
+    return tuple(sorted({found for word in words for found in path.findall(word)}))
 
 
 def complaints(invalid: ValidationError) -> Iterator[str]:

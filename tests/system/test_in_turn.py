@@ -290,6 +290,49 @@ def test_show_runs_nothing_and_says_when_each_step_would() -> None:
     assert not Path("out").exists()
 
 
+def test_show_names_the_inputs_and_packages_that_are_not_there() -> None:
+    text = "texts/a.txt texts/b.txt 'c=[texts/c.xz,texts/d.de.xz]' other/texts/e.txt"
+    plan({"name": "a", "run": f"{{python}} {text}", "when": ["{data}/f"]}, data="texts")
+    content = yaml.safe_load(Path("plan.yaml").read_text())
+    Path("plan.yaml").write_text(yaml.safe_dump(content | {"packages": ["json", "no_such"]}))
+    Path("texts").mkdir()
+    Path("texts/a.txt").write_bytes(bytes(600_000))
+    Path("texts/d.de.xz").write_bytes(bytes(900_000))
+    assert called("--show").splitlines()[-5:] == [
+        "2 of 5 named inputs are there, 1.5 MB",
+        "not there: no_such",
+        "not there: texts/b.txt",
+        "not there: texts/c.xz",
+        "not there: texts/f",
+    ]
+
+
+def test_a_step_gets_its_share_of_a_gpus_memory_unless_the_caller_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("PYTORCH_ALLOC_CONF", raising=False)
+    Path("say.py").write_text("import os; print(os.environ.get('PYTORCH_ALLOC_CONF'))")
+    plan(
+        {"name": "a", "run": "{python} say.py", "memory": 0.25},
+        {"name": "b", "run": "{python} say.py"},
+    )
+    called()
+    assert Path("out/a.log").read_text().splitlines()[-1] == "per_process_memory_fraction:0.25"
+    assert Path("out/b.log").read_text().splitlines()[-1] == "None"
+    monkeypatch.setenv("PYTORCH_ALLOC_CONF", "")
+    plan({"name": "c", "run": "{python} say.py", "memory": 0.25})
+    called()
+    assert Path("out/c.log").read_text().splitlines()[-1] == ""
+
+
+def test_a_plan_does_not_begin_without_its_packages() -> None:
+    plan(noting("a"))
+    content = yaml.safe_load(Path("plan.yaml").read_text())
+    Path("plan.yaml").write_text(yaml.safe_dump(content | {"packages": ["json", "no_such"]}))
+    assert called(code=2) == "error: not on PYTHONPATH, nor installed: no_such\n"
+    assert not Path("out").exists()
+
+
 def test_a_wrong_plan_is_refused_in_one_line() -> None:
     plan(noting("a", minutes=0))
     assert called(code=2) == "error: plan.yaml: steps.1.minutes: must be more than 0\n"
