@@ -22,6 +22,7 @@ A plan has `minutes`, its budget; `packages` of Python, without which it does no
   beside each other all have some (torch 2.10 and later). `PYTORCH_ALLOC_CONF=`, set empty before
   the call, does without all such limits;
 - `after`: steps that must be done before. After one that failed, a step is not run;
+- `over`: steps that must be over before, whether they are done, failed or were not run;
 - `when`: files that must have arrived, that is, be there when a call begins. Files that are copied
   while steps run are complete once the next call begins;
 - `keep`: small results, as patterns of files.
@@ -61,6 +62,7 @@ LOG_END, MAX_KEPT, MAX_RESULTS = 200_000, 60_000_000, 15_000_000
 """Bytes: of a log, of a file that is kept, and of all results, compressed."""
 STATUS, ARRIVED, LOCK, SUPERVISOR = "status.json", "arrived.json", ".lock", "supervisor.log"
 LIMIT = "PYTORCH_ALLOC_CONF"
+OVER = {"done", "failed", "not run"}
 NOT_OVER = 3
 Record = dict[str, Any]
 """Of a step: its command, its state (waiting, running, done, failed, not run) and what it took."""
@@ -146,6 +148,7 @@ def supervise(steps: Sequence[Step], records: dict[str, Record], out: Path) -> N
         for step in [step for step in steps if records[step.name]["state"] == "waiting"]:
             states = {other: records[other]["state"] for other in step.after}
             is_free = step.lane not in {other.lane for other in running}
+            is_free &= {records[other]["state"] for other in step.over} <= OVER
             if bad := [other for other in states if states[other] in ("failed", "not run")]:
                 why = f"after {bad[0]}: {states[bad[0]]}"
                 records[step.name] |= {"state": "not run", "why": why}

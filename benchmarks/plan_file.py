@@ -26,9 +26,15 @@ class Step(Section):
     limit_minutes: Positive = math.inf
     memory: Annotated[float, Field(gt=0, le=1)] | None = None
     after: tuple[str, ...] = ()
+    over: tuple[str, ...] = ()
     when: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
+
+    @property
+    def before(self) -> tuple[str, ...]:
+        """Return the steps that this one waits for."""
+        return (*self.after, *self.over)
 
 
 class Plan(Section):
@@ -54,8 +60,9 @@ def read_plan(path: Path, out: Path, given: Sequence[str] = ()) -> Plan:
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ConfigError(f"{path}: two steps have the name {twice[0]}")
     for step in plan.steps:
-        for other in step.after:
-            check_name(other, names, f"step in `after` of {step.name}:")
+        for key, others in (("after", step.after), ("over", step.over)):
+            for other in others:
+                check_name(other, names, f"step in `{key}` of {step.name}:")
     steps = tuple(step.model_copy(update=in_words(step, values)) for step in plan.steps)
     expected_times(steps)
     inputs = inputs_of(steps, values["data"]) if "data" in values else ()
@@ -127,9 +134,9 @@ def expected_times(steps: Sequence[Step]) -> dict[str, tuple[float, float]]:
     lane_ends: dict[str, float] = {}
     while left := [step for step in steps if step.name not in times]:
         begins = {
-            step: max([lane_ends.get(step.lane, 0.0), *(times[other][1] for other in step.after)])
+            step: max([lane_ends.get(step.lane, 0.0), *(times[other][1] for other in step.before)])
             for step in left
-            if all(other in times for other in step.after)
+            if all(other in times for other in step.before)
         }
         if not begins:
             raise ConfigError(f"these steps wait for each other: {', '.join(s.name for s in left)}")

@@ -182,6 +182,11 @@ def planned(folder: Path, *steps: dict[str, Any]) -> tuple[Step, ...]:
         ([{}, {}], "two steps have the name a"),
         ([{"after": ["b"]}, {"name": "b", "after": ["a"]}], "wait for each other: a, b"),
         ([{"name": "first", "after": ["frist"]}], r"of first: frist \(did you mean first\?\)"),
+        (
+            [{"name": "first", "over": ["frist"]}],
+            r"`over` of first: frist \(did you mean first\?\)",
+        ),
+        ([{"over": ["b"]}, {"name": "b", "after": ["a"]}], "wait for each other: a, b"),
         ([{"run": "{pyhton} x"}], r"unknown variable pyhton \(did you mean python\?\)"),
         ([{"run": "echo 'x"}], "step a: run: No closing quotation"),
         ([{"when": "file"}], "steps.1.when: must be a list"),

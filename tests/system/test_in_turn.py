@@ -147,6 +147,27 @@ def test_after_a_failed_step_nothing_that_needs_it_runs_until_it_succeeds() -> N
     assert Path("out/bad.log").read_text().count("\n5\n") == 2
 
 
+def test_a_step_may_follow_others_however_they_end() -> None:
+    fails = {"run": "{python} -c 'raise SystemExit(1)'"}
+    plan(
+        noting("last", over=["bad", "not_run", "slow"], lane="two"),
+        noting("bad") | fails,
+        noting("not_run", after=["bad"]),
+        noting("slow", lane="three") | {"run": "{python} hold.py"},
+        noting("other"),
+    )
+    Path("go").touch()
+    called(code=1)
+    assert order() == ["other", "last"]
+    assert states() == {
+        "last": "done",
+        "bad": "failed",
+        "not_run": "not run",
+        "slow": "done",
+        "other": "done",
+    }
+
+
 def test_files_count_as_arrived_if_they_are_there_when_a_call_begins() -> None:
     plan(noting("later", when=["half"], lane="two"), holding("now"), noting("then"))
     called("--seconds", "0", code=3)
