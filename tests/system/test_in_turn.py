@@ -150,7 +150,7 @@ def test_after_a_failed_step_nothing_that_needs_it_runs_until_it_succeeds() -> N
 def test_a_step_may_follow_others_however_they_end() -> None:
     fails = {"run": "{python} -c 'raise SystemExit(1)'"}
     plan(
-        noting("last", over=["bad", "not_run", "slow"], lane="two"),
+        noting("last", over=["bad", "not_run", "slow", "other"], lane="two"),
         noting("bad") | fails,
         noting("not_run", after=["bad"]),
         noting("slow", lane="three") | {"run": "{python} hold.py"},
