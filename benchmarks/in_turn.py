@@ -8,15 +8,21 @@ starts a process, the supervisor, that runs the steps and outlives the call; lat
 same DIR follow it. A call returns when no step runs and none can start, or after `--seconds`: 0 if
 all steps are done, 1 if one failed, 2 if the plan is wrong, 3 if it is not over. The same command
 then goes on: a step that is done is not run again, one that failed is, and one whose supervisor was
-killed is ended and run again. `--show` runs nothing: it prints when each step would begin and end.
+killed is ended and run again. `--show` runs nothing: it prints when each step would begin and end,
+and which packages and files below {data} are not there.
 
-A plan has `minutes`, its budget; `variables`, a default for each {name} in its texts; and `steps`:
+A plan has `minutes`, its budget; `packages` of Python, without which it does not begin;
+`variables`, a default for each {name} in its texts; and `steps`:
 
 - `name`, and `run`: a command without a shell. {python} is this Python, {out} is DIR. A variable
   that is a word by itself may have several words, or none;
 - `lane`: any name. In each lane one step runs at a time, the first that can;
 - `minutes`: how long it takes; `limit_minutes`: after that it is ended, with all its processes;
+- `memory`: the share of a GPU's memory that torch may take in each of its processes, so that steps
+  beside each other all have some (torch 2.10 and later). `PYTORCH_ALLOC_CONF=`, set empty before
+  the call, does without all such limits;
 - `after`: steps that must be done before. After one that failed, a step is not run;
+- `over`: steps that must be over before, whether they are done, failed or were not run;
 - `when`: files that must have arrived, that is, be there when a call begins. Files that are copied
   while steps run are complete once the next call begins;
 - `keep`: small results, as patterns of files.
@@ -41,6 +47,7 @@ import traceback
 import zlib
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -54,6 +61,8 @@ POLL_S, SHOW_S, GRACE_S = 0.1, 30.0, 20.0
 LOG_END, MAX_KEPT, MAX_RESULTS = 200_000, 60_000_000, 15_000_000
 """Bytes: of a log, of a file that is kept, and of all results, compressed."""
 STATUS, ARRIVED, LOCK, SUPERVISOR = "status.json", "arrived.json", ".lock", "supervisor.log"
+LIMIT = "PYTORCH_ALLOC_CONF"
+OVER = {"done", "failed", "not run"}
 NOT_OVER = 3
 Record = dict[str, Any]
 """Of a step: its command, its state (waiting, running, done, failed, not run) and what it took."""
@@ -139,6 +148,7 @@ def supervise(steps: Sequence[Step], records: dict[str, Record], out: Path) -> N
         for step in [step for step in steps if records[step.name]["state"] == "waiting"]:
             states = {other: records[other]["state"] for other in step.after}
             is_free = step.lane not in {other.lane for other in running}
+            is_free &= {records[other]["state"] for other in step.over} <= OVER
             if bad := [other for other in states if states[other] in ("failed", "not run")]:
                 why = f"after {bad[0]}: {states[bad[0]]}"
                 records[step.name] |= {"state": "not run", "why": why}
@@ -154,6 +164,7 @@ def supervise(steps: Sequence[Step], records: dict[str, Record], out: Path) -> N
 
 def start(step: Step, out: Path) -> Process:
     """Start a step in a process group of its own."""
+    limit = {LIMIT: f"per_process_memory_fraction:{step.memory:g}"} if step.memory else {}
     with log_of(out, step.name).open("ab") as log:
         fcntl.flock(log, fcntl.LOCK_SH)  # inherited by whatever writes there
         log.write(f"$ {shlex.join(step.command)}\n".encode())
@@ -164,7 +175,7 @@ def start(step: Step, out: Path) -> Process:
             stdout=log,
             stderr=log,
             start_new_session=True,
-            env=os.environ | {"PYTHONUNBUFFERED": "1"},  # noqa: TID251 - passed on
+            env=limit | os.environ | {"PYTHONUNBUFFERED": "1"},  # noqa: TID251 - passed on
         )
 
 
@@ -257,12 +268,23 @@ def collect(steps: Sequence[Step], out: Path, into: Path) -> None:
 
 
 def show(plan: Plan) -> None:
-    """Print when each step would begin and end, and its command."""
+    """Print when each step would begin and end, and its command; then what is not there."""
     times = expected_times(plan.steps)
     for step in plan.steps:
         begin, end = times[step.name]
         print(f"{begin:5.1f} to {end:5.1f}  {step.lane}  {step.name}: {shlex.join(step.command)}")
     print(f"{max(end for _, end in times.values()):.1f} of {plan.minutes:g} minutes")
+    here = [path for path in map(Path, plan.inputs) if path.exists()]
+    size = sum(path.stat().st_size for path in here if path.is_file())
+    if plan.inputs:
+        print(f"{len(here)} of {len(plan.inputs)} named inputs are there, {size / 1e6:.1f} MB")
+    missing = [path for path in plan.inputs if Path(path) not in here]
+    print("".join(f"not there: {name}\n" for name in [*missing_packages(plan), *missing]), end="")
+
+
+def missing_packages(plan: Plan) -> list[str]:
+    """Return the packages of a plan that cannot be imported."""
+    return [name for name in plan.packages if find_spec(name) is None]
 
 
 def main() -> None:
@@ -280,6 +302,8 @@ def main() -> None:
         if given.show:
             show(plan)
             return
+        if missing := missing_packages(plan):
+            raise ConfigError(f"not on PYTHONPATH, nor installed: {', '.join(missing)}")
         given.out.mkdir(parents=True, exist_ok=True)
         files = {file for step in plan.steps for file in step.when}
         write_json(given.out / ARRIVED, {"files": sorted(f for f in files if Path(f).exists())})

@@ -24,18 +24,27 @@ class Step(Section):
     lane: str
     minutes: Positive
     limit_minutes: Positive = math.inf
+    memory: Annotated[float, Field(gt=0, le=1)] | None = None
     after: tuple[str, ...] = ()
+    over: tuple[str, ...] = ()
     when: tuple[str, ...] = ()
     keep: tuple[str, ...] = ()
     command: tuple[str, ...] = ()
+
+    @property
+    def before(self) -> tuple[str, ...]:
+        """Return the steps that this one waits for."""
+        return (*self.after, *self.over)
 
 
 class Plan(Section):
     """Steps, and the minutes that they may take together."""
 
     minutes: Positive
+    packages: tuple[str, ...] = ()
     variables: dict[str, str | int | float] = Field(default_factory=dict)
     steps: tuple[Step, ...]
+    inputs: tuple[str, ...] = ()
 
 
 def read_plan(path: Path, out: Path, given: Sequence[str] = ()) -> Plan:
@@ -51,11 +60,20 @@ def read_plan(path: Path, out: Path, given: Sequence[str] = ()) -> Plan:
     if twice := sorted({name for name in names if names.count(name) > 1}):
         raise ConfigError(f"{path}: two steps have the name {twice[0]}")
     for step in plan.steps:
-        for other in step.after:
-            check_name(other, names, f"step in `after` of {step.name}:")
+        for key, others in (("after", step.after), ("over", step.over)):
+            for other in others:
+                check_name(other, names, f"step in `{key}` of {step.name}:")
     steps = tuple(step.model_copy(update=in_words(step, values)) for step in plan.steps)
     expected_times(steps)
-    return plan.model_copy(update={"steps": steps})
+    inputs = inputs_of(steps, values["data"]) if "data" in values else ()
+    return plan.model_copy(update={"steps": steps, "inputs": inputs})
+
+
+def inputs_of(steps: Sequence[Step], folder: str) -> tuple[str, ...]:
+    """Return the paths below a folder that commands name, or steps wait for."""
+    words = {word for step in steps for word in (*step.command, *step.when)}
+    path = re.compile(rf"(?<![\w./-]){re.escape(folder)}/[\w./-]*\w")
+    return tuple(sorted({found for word in words for found in path.findall(word)}))
 
 
 def complaints(invalid: ValidationError) -> Iterator[str]:
@@ -116,9 +134,9 @@ def expected_times(steps: Sequence[Step]) -> dict[str, tuple[float, float]]:
     lane_ends: dict[str, float] = {}
     while left := [step for step in steps if step.name not in times]:
         begins = {
-            step: max([lane_ends.get(step.lane, 0.0), *(times[other][1] for other in step.after)])
+            step: max([lane_ends.get(step.lane, 0.0), *(times[other][1] for other in step.before)])
             for step in left
-            if all(other in times for other in step.after)
+            if all(other in times for other in step.before)
         }
         if not begins:
             raise ConfigError(f"these steps wait for each other: {', '.join(s.name for s in left)}")

@@ -114,6 +114,16 @@ def test_a_plan_fits_its_time_and_says_what_it_needs(path: Path) -> None:
     assert f"{plan.minutes:g} minutes" in head
     files = {file for step in plan.steps for file in step.when}
     assert [file for file in files if Path(file).name not in text] == []
+    assert [package for package in plan.packages if package not in head] == []
+
+
+@pytest.mark.parametrize("path", PLANS, ids=lambda path: path.stem)
+def test_steps_beside_each_other_may_not_take_more_memory_than_there_is(path: Path) -> None:
+    plan = read_plan(path, Path("runs"))
+    times = expected_times(plan.steps)
+    for begin, _ in times.values():
+        beside = [step for step in plan.steps if times[step.name][0] <= begin < times[step.name][1]]
+        assert sum(step.memory or 0 for step in beside) <= 1, [step.name for step in beside]
 
 
 def test_every_gpu_test_is_in_a_plan() -> None:
@@ -172,6 +182,11 @@ def planned(folder: Path, *steps: dict[str, Any]) -> tuple[Step, ...]:
         ([{}, {}], "two steps have the name a"),
         ([{"after": ["b"]}, {"name": "b", "after": ["a"]}], "wait for each other: a, b"),
         ([{"name": "first", "after": ["frist"]}], r"of first: frist \(did you mean first\?\)"),
+        (
+            [{"name": "first", "over": ["frist"]}],
+            r"`over` of first: frist \(did you mean first\?\)",
+        ),
+        ([{"over": ["b"]}, {"name": "b", "after": ["a"]}], "wait for each other: a, b"),
         ([{"run": "{pyhton} x"}], r"unknown variable pyhton \(did you mean python\?\)"),
         ([{"run": "echo 'x"}], "step a: run: No closing quotation"),
         ([{"when": "file"}], "steps.1.when: must be a list"),

@@ -147,6 +147,27 @@ def test_after_a_failed_step_nothing_that_needs_it_runs_until_it_succeeds() -> N
     assert Path("out/bad.log").read_text().count("\n5\n") == 2
 
 
+def test_a_step_may_follow_others_however_they_end() -> None:
+    fails = {"run": "{python} -c 'raise SystemExit(1)'"}
+    plan(
+        noting("last", over=["bad", "not_run", "slow", "other"], lane="two"),
+        noting("bad") | fails,
+        noting("not_run", after=["bad"]),
+        noting("slow", lane="three") | {"run": "{python} hold.py"},
+        noting("other"),
+    )
+    Path("go").touch()
+    called(code=1)
+    assert order() == ["other", "last"]
+    assert states() == {
+        "last": "done",
+        "bad": "failed",
+        "not_run": "not run",
+        "slow": "done",
+        "other": "done",
+    }
+
+
 def test_files_count_as_arrived_if_they_are_there_when_a_call_begins() -> None:
     plan(noting("later", when=["half"], lane="two"), holding("now"), noting("then"))
     called("--seconds", "0", code=3)
@@ -287,6 +308,49 @@ def test_show_runs_nothing_and_says_when_each_step_would() -> None:
         ("d:", "2.0", "3.0"),
     ]
     assert said[-1] == ["4.5", "of", "10", "minutes"]
+    assert not Path("out").exists()
+
+
+def test_show_names_the_inputs_and_packages_that_are_not_there() -> None:
+    text = "texts/a.txt texts/b.txt 'c=[texts/c.xz,texts/d.de.xz]' other/texts/e.txt"
+    plan({"name": "a", "run": f"{{python}} {text}", "when": ["{data}/f"]}, data="texts")
+    content = yaml.safe_load(Path("plan.yaml").read_text())
+    Path("plan.yaml").write_text(yaml.safe_dump(content | {"packages": ["json", "no_such"]}))
+    Path("texts").mkdir()
+    Path("texts/a.txt").write_bytes(bytes(600_000))
+    Path("texts/d.de.xz").write_bytes(bytes(900_000))
+    assert called("--show").splitlines()[-5:] == [
+        "2 of 5 named inputs are there, 1.5 MB",
+        "not there: no_such",
+        "not there: texts/b.txt",
+        "not there: texts/c.xz",
+        "not there: texts/f",
+    ]
+
+
+def test_a_step_gets_its_share_of_a_gpus_memory_unless_the_caller_says_otherwise(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delenv("PYTORCH_ALLOC_CONF", raising=False)
+    Path("say.py").write_text("import os; print(os.environ.get('PYTORCH_ALLOC_CONF'))")
+    plan(
+        {"name": "a", "run": "{python} say.py", "memory": 0.25},
+        {"name": "b", "run": "{python} say.py"},
+    )
+    called()
+    assert Path("out/a.log").read_text().splitlines()[-1] == "per_process_memory_fraction:0.25"
+    assert Path("out/b.log").read_text().splitlines()[-1] == "None"
+    monkeypatch.setenv("PYTORCH_ALLOC_CONF", "")
+    plan({"name": "c", "run": "{python} say.py", "memory": 0.25})
+    called()
+    assert Path("out/c.log").read_text().splitlines()[-1] == ""
+
+
+def test_a_plan_does_not_begin_without_its_packages() -> None:
+    plan(noting("a"))
+    content = yaml.safe_load(Path("plan.yaml").read_text())
+    Path("plan.yaml").write_text(yaml.safe_dump(content | {"packages": ["json", "no_such"]}))
+    assert called(code=2) == "error: not on PYTHONPATH, nor installed: no_such\n"
     assert not Path("out").exists()
 
 
