@@ -126,8 +126,8 @@ class Translator:
 
     @property
     def gains_by_reading_ahead(self) -> bool:
-        """Whether text that is there already is better read ahead: a GPU would wait meanwhile."""
-        return self.device.type != "cpu"
+        """Whether text that is there already is better read ahead: a CUDA device would wait."""
+        return self.device.type == "cuda"
 
     def into(self, language: str | None) -> "Translator":
         """Return a translator into one of the model's languages; None: into the only one.
