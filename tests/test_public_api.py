@@ -38,6 +38,7 @@ def test_the_public_names() -> None:
         "make_shortlist",
         "score",
         "train",
+        "translate_dataset",
         "translate_file",
         "translate_in_shards",
         "translation_memory",

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from transduce.errors import ConfigError, InputError, TransduceError
 
 if TYPE_CHECKING:
+    from transduce.bulk.ray_dataset import translate_dataset
     from transduce.bulk.translate import ShardedTranslation, translate_in_shards
     from transduce.config.load import load_config
     from transduce.config.schema import Config
@@ -62,6 +63,7 @@ __all__ = [
     "make_shortlist",
     "score",
     "train",
+    "translate_dataset",
     "translate_file",
     "translate_in_shards",
     "translation_memory",
@@ -95,6 +97,7 @@ _MODULES = {
     "make_shortlist": "transduce.translation.shortlist.make",
     "score": "transduce.translation.scorer",
     "train": "transduce.training.loop",
+    "translate_dataset": "transduce.bulk.ray_dataset",
     "translate_file": "transduce.translation.documents.translate",
     "translate_in_shards": "transduce.bulk.translate",
     "translation_memory": "transduce.translation.memory.read",

@@ -1,6 +1,8 @@
-"""A tiny random model and a text that takes three shards."""
+"""A tiny random model, a text that takes three shards, and a Ray cluster on this machine."""
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,3 +19,15 @@ def text(tmp_path: Path) -> Path:
     path = tmp_path / "a.en"
     path.write_text("".join(f"{line}\n" for line in sentences(22)), encoding="utf-8")
     return path
+
+
+@pytest.fixture
+def cluster() -> Iterator[Any]:
+    """A node for this process; others are added. Each is a group of processes."""
+    from ray.cluster_utils import Cluster
+
+    quick = {"worker_niceness": 0}  # else its processes wait for all others on this machine
+    head = {"num_cpus": 0, "include_dashboard": False, "_system_config": quick}
+    found = Cluster(initialize_head=True, head_node_args=head)
+    yield found
+    found.shutdown()

@@ -4,7 +4,6 @@ import importlib.util
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,18 +20,6 @@ pytestmark = [
 ]
 LINES = 600
 OPTIONS = ("--sample", "--window", "10", "--jsonl")
-
-
-@pytest.fixture
-def cluster() -> Iterator[Any]:
-    """A node for this process; others are added. Each is a group of processes."""
-    from ray.cluster_utils import Cluster
-
-    quick = {"worker_niceness": 0}  # else its processes wait for all others on this machine
-    head = {"num_cpus": 0, "include_dashboard": False, "_system_config": quick}
-    found = Cluster(initialize_head=True, head_node_args=head)
-    yield found
-    found.shutdown()
 
 
 def test_a_node_that_dies_has_its_shards_done_again(

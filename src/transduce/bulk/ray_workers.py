@@ -39,13 +39,17 @@ class ModelActor:
         self._translator: Translator | None = None
 
     def load(
-        self, source: ModelSource, place: Path, threads: int | None
+        self, source: ModelSource, place: Path | None, threads: int | None
     ) -> tuple[str, ModelIdentity | str]:
-        """Load the model; return the machine's name, with the model's identity or what is wrong."""
+        """Load the model; return the machine's name, with the model's identity or what is wrong.
+
+        place: the folder to which names are relative; None: they are absolute.
+        """
         import torch
 
         try:
-            os.chdir(place)  # to which names are relative
+            if place is not None:
+                os.chdir(place)
         except OSError:
             return socket.gethostname(), f"it does not see {place}: use a folder that all share"
         if threads is not None:
@@ -82,7 +86,7 @@ class RayWorkers:
         """`note` is told of actors that are lost."""
         connect(address)
         self._address, self._note = address, note
-        self._resources, count = _resources(address, source.device)
+        self._resources, count = resources_of_actors(source.device, f"--on {address}")
         device = "cuda" if self._resources["num_gpus"] else "cpu"
         self._source = replace(source, device=device)
         self._waiting: deque[tuple[Shard, ShardSettings]] = deque()
@@ -199,18 +203,21 @@ class RayWorkers:
         self._hand_out()
 
 
-def _resources(address: str, device: str) -> tuple[dict[str, float], int]:
-    """Return what an actor needs, a GPU or the cores of a node, and for how many there is room."""
+def resources_of_actors(device: str, where: str) -> tuple[dict[str, float], int]:
+    """Return what an actor needs, a GPU or the cores of a node, and for how many there is room.
+
+    where: what messages begin with.
+    """
     nodes = [node["Resources"] for node in living_nodes()]
     gpus = sum(int(node.get("GPU", 0)) for node in nodes)
     if device == "mps" or device.startswith("cuda:"):
-        raise InputError(f"--device {device} with --on: Ray chooses the GPU; use auto, cuda or cpu")
+        raise InputError(f"{where}: device {device}: Ray chooses the GPU; use auto, cuda or cpu")
     if device != "cpu" and gpus:
         return {"num_cpus": 1, "num_gpus": 1}, gpus
     if device == "cuda":
-        raise InputError(f"--device cuda: no node of the cluster {address} has a GPU")
+        raise InputError(f"{where}: device cuda: no node of the cluster has a GPU")
     cores = [int(node["CPU"]) for node in nodes if node.get("CPU", 0) >= 1]
     if not cores:
-        raise InputError(f"--on {address}: no node of the cluster offers a CPU")
+        raise InputError(f"{where}: no node of the cluster offers a CPU")
     threads = min(cores)
     return {"num_cpus": threads, "num_gpus": 0}, sum(count // threads for count in cores)
