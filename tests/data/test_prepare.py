@@ -311,7 +311,10 @@ def test_files_of_unequal_length_are_reported_with_their_lengths(
     ("pairs", "message"),
     [
         ([Pair(f"{n} 12", f"13 {n}") for n in range(50)], "50 mostly no letters.*--no-clean"),
-        ([Pair(f"Word {n}", f"Word {n}") for n in range(50)], "50 source and target identical"),
+        (
+            [Pair(f"Word {n}", f"Word {n}") for n in range(50)],
+            "50 source and target identical.*give the transl",
+        ),
         ([Pair("Hello there.", "Guten Tag.")] * 50, "all 50 were dropped .50 in the held-out"),
         ([Pair("Hello there.", "Guten Tag.")], "all 1 were dropped.*give more text"),
     ],

@@ -97,6 +97,8 @@ def test_presets_show_steps_that_are_no_whole_thousands(command: Command) -> Non
         (("data", "chek"), "no command 'chek' (did you mean check?); see 'transduce data --help"),
         (("describe",), "PRESET|CONFIG.yaml|MODEL is missing; see 'transduce describe --help"),
         (("describe", "base", "x"), "more arguments than the command takes: x; see 'transduce des"),
+        (("train", "a.en", "a.de"), "a.de; for a text, write --src or --tgt before each file;"),
+        (("evaluate", "m", "a.en", "a.de"), "for a text, write --src or --ref before each file"),
         (("describe", "base", "--length"), "--length needs a value"),
         (("describe", "base", "--length", "0"), "--length 0: must be 1 or more"),
         (("describe", "base", "--lenght", "5"), "no option --lenght (did you mean --length?)"),

@@ -347,6 +347,14 @@ def test_a_mistake_is_one_line_and_leaves_nothing(
     assert not out.exists()
 
 
+def test_a_folder_without_a_run_cannot_be_resumed(tmp_path: Path, command: Command) -> None:
+    out = tmp_path / "run"
+    message = complaint(command("train", "--out", out, "--minutes", "5"))
+    assert message.startswith("transduce: no training text: give --src and --tgt")
+    assert message.endswith(f"; {out} holds no run to resume")
+    assert not out.exists()
+
+
 def test_a_run_needs_a_folder(
     corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:

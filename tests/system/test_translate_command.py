@@ -285,6 +285,7 @@ def test_a_fault_late_in_a_pipe_leaves_no_file(
         (("--prefix", "missing", "--prefix-text", "x"), "use one of them"),
         (("--out", "no/such/folder/out"), "cannot write no/such/folder/out"),
         (("missing.en",), "cannot read missing.en"),
+        (("Guten Tag.",), "No such file or directory; if it is the text itself, pipe it in with"),
         (("--ensemble", "missing"), "missing does not exist: give a model folder"),
     ],
 )

@@ -152,6 +152,8 @@ def advice_on_dropped(dropped: Mapping[str, int]) -> str:
     """Say what a user can do if no pair is left."""
     if dropped.keys() <= {HELD_OUT}:
         return "give more text that is neither in the development set nor held out"
+    if dropped.keys() == {IDENTICAL}:
+        return "give the translation as the target, or --no-clean to learn to copy"
     return "--no-clean keeps pairs that only look odd"
 
 

@@ -46,6 +46,11 @@ from transduce.text.tokenizer import Learning, Tokenizer
 
 _log = logging.getLogger("transduce")
 
+NO_TEXT = (
+    "no training text: give --src and --tgt, or data.src and data.tgt; for several languages, "
+    "--text for each, or data.corpora"
+)
+
 Phase = Callable[[str], AbstractContextManager[Callable[[int, int], None]]]
 """Announces a phase of the work; its context gives a function that reports (done, total)."""
 
@@ -233,10 +238,7 @@ def _warn_of_unreadable(train: Store) -> None:
 
 def _train_sources(config: DataConfig) -> tuple[Source, ...]:
     if not config.src:
-        raise ConfigError(
-            "no training text: give --src and --tgt, or data.src and data.tgt; for several "
-            "languages, --text for each, or data.corpora"
-        )
+        raise ConfigError(NO_TEXT)
     if config.weights and len(config.weights) != len(config.src):
         raise ConfigError(
             f"data.weights has {counted(len(config.weights), 'number')} for "

@@ -51,3 +51,14 @@ def test_what_is_not_supported_is_refused_in_one_line(written: str) -> None:
     with pytest.raises(InputError) as refused:
         Pattern(written)
     assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("written", "said"),
+    [("[", "']' is missing"), ("[]", "']' is missing"), ("(a", "')' is missing"),
+     ("(?=a)", "':' is missing"), ("a\\", "it ends too early"), ("[a\\", "it ends too early")],
+)  # fmt: skip
+def test_what_is_missing_is_named(written: str, said: str) -> None:
+    with pytest.raises(InputError) as refused:
+        Pattern(written)
+    assert str(refused.value) == f"the pattern {written!r}: {said}"

@@ -108,7 +108,10 @@ def _in_our_words(message: str, mistake: typer.TyperException) -> str:
         hint = f" (did you mean {' or '.join(meant)}?)" if meant else ""
         return f"no command {found[1]!r}{hint}{_see_help(mistake)}"
     if found := re.fullmatch(r"Got unexpected extra arguments?(?:\(s\))? \((.*)\)", message):
-        return f"more arguments than the command takes: {found[1]}{_see_help(mistake)}"
+        return (
+            f"more arguments than the command takes: {found[1]}{_how_to_name_texts(mistake)}"
+            f"{_see_help(mistake)}"
+        )
     if found := re.fullmatch(r"Option '(.*?)' requires an argument\.", message):
         return f"{found[1]} needs a value{_see_help(mistake)}"
     if found := re.fullmatch(r"Invalid value for '(.*?)': (.*)", message):
@@ -124,6 +127,14 @@ def _name(mistake: typer.TyperException) -> str:
     if parameter.param_type_name == "option":
         return str(max(parameter.opts, key=len))
     return str(parameter.metavar or parameter.name)
+
+
+def _how_to_name_texts(mistake: typer.TyperException) -> str:
+    """Name the options for texts, if the command has some: its texts are no plain arguments."""
+    command = getattr(getattr(mistake, "ctx", None), "command", None)
+    known = {name for option in getattr(command, "params", ()) for name in option.opts}
+    names = [name for name in ("--src", "--tgt", "--ref") if name in known]
+    return f"; for a text, write {' or '.join(names)} before each file" if names else ""
 
 
 def _see_help(mistake: typer.TyperException) -> str:

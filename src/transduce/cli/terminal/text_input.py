@@ -41,7 +41,10 @@ class TextInput:
         field_names(fields)
         for path in self._files:
             if path != STANDARD_INPUT and not path.exists():
-                raise InputError(f"cannot read {path}: No such file or directory")
+                hint = "; if it is the text itself, pipe it in with echo"
+                raise InputError(
+                    f"cannot read {path}: No such file or directory{hint * (' ' in path.name)}"
+                )
         if self._files.count(STANDARD_INPUT) > 1:
             raise InputError("standard input (-) can be read only once: name it once")
         check_fields_used(fields, self._files)

@@ -112,8 +112,10 @@ class _Parser:
 
     def _take(self, expected: str = "") -> str:
         taken = self._next()
-        if not taken or (expected and taken != expected):
-            raise InputError(f"it ends too early, or {expected!r} is missing")
+        if expected and taken != expected:
+            raise InputError(f"{expected!r} is missing")
+        if not taken:
+            raise InputError("it ends too early")
         self._place += 1
         return taken
 
@@ -204,10 +206,11 @@ class _Parser:
             self._take()
         if self._next() == "]":
             self._take()
-        while self._next() != "]":
-            if self._take() == "\\":
+        while (sign := self._next()) not in ("", "]"):
+            self._take()
+            if sign == "\\":
                 self._take()
-        self._take()
+        self._take("]")
         try:
             with_set = re.compile("[" + self._text[begin : self._place])
         except (re.error, FutureWarning) as fault:

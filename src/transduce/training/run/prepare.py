@@ -14,7 +14,7 @@ from transduce.data.languages.prepare import (
     prepare_languages,
 )
 from transduce.data.languages.weights import check_weights
-from transduce.data.prepare import Corpora, Phase, Prepared, find_corpora, prepare
+from transduce.data.prepare import NO_TEXT, Corpora, Phase, Prepared, find_corpora, prepare
 from transduce.data.store import Store
 from transduce.errors import ConfigError
 from transduce.models.folder import TOKENIZER
@@ -65,6 +65,8 @@ def prepare_run(
     conditions = _conditions(machine, rank, phase)
     cache = request.cache or request.out / CACHE
     data = config.data
+    if not (data.src or data.corpora or request.fresh):
+        raise ConfigError(f"{NO_TEXT}; {request.out} holds no run to resume")
     if settled is not None and (folder.path / TOKENIZER).exists():
         data = data.model_copy(update={"tokenizer": str(folder.path / TOKENIZER)})
     target_form = _target_form(data)
