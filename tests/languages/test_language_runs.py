@@ -103,6 +103,7 @@ def test_a_run_says_which_settings_differ(
     [
         (["--text=x.aa"], "two languages or more"),
         (["--text=x.aa", "--text=y/x.aa"], "two languages or more"),
+        (["--text=x.aa", "--text=bb=y.txt"], "no other is named x; name them alike, as train.en"),
         (["--text=x"], "write en=x"),
         (["--text=x.aa", "--text=aa=x.txt"], "x.aa is in aa too"),
         (["--text=x.tsv", "--text=x.aa"], "write en=x.tsv"),

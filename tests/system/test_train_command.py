@@ -422,6 +422,21 @@ def test_settings_changed_by_hand_are_noticed(finished: Path, command: Command) 
     assert "if config.yaml was changed, change it back" in message
 
 
+def test_stopped_while_text_is_prepared_it_says_that_it_resumes(
+    corpus: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
+) -> None:
+    def interrupted(*_given: object, **_named: object) -> None:
+        raise KeyboardInterrupt
+
+    words = arguments(corpus, tmp_path / "run", **{"training.steps": 1})
+    with monkeypatch.context() as patch:
+        patch.setattr("transduce.data.prepare.learn_subwords", interrupted)
+        stopped = command(*words)
+    assert stopped.code == 130
+    assert stopped.err.endswith("\nStopped. The same command resumes from here.\n")
+    assert command(*words).code == 0
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
 def test_stopped_by_the_user_it_keeps_the_step_it_is_at(
     number: signal.Signals, corpus: Path, tmp_path: Path

@@ -295,6 +295,19 @@ def test_a_mistake_is_one_line(
     assert message in translate(model, text, *arguments).mistake()
 
 
+def test_a_document_that_is_read_as_lines_is_named(
+    translate: Translate, model: Path, tmp_path: Path
+) -> None:
+    page = tmp_path / "page.html"
+    page.write_text("Cats sleep.\n")
+    done = translate(model, page)
+    assert done.code == 0, done.err
+    said = (
+        f"{page} is read as lines of plain text; 'transduce translate-file' translates it as HTML"
+    )
+    assert said in done.err.splitlines()
+
+
 def test_a_model_given_as_text_is_refused_with_how_to_make_an_ensemble(
     translate: Translate, model: Path, text: Path
 ) -> None:

@@ -1,5 +1,7 @@
 """`transduce train`: from parallel text to a model folder."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -162,7 +164,7 @@ def train(
         "training": {"minutes": minutes, "steps": steps, "epochs": epochs},
         "run": {"device": device, "seed": seed},
     }
-    with watching(WITHOUT_BUDGET) as watch:
+    with _saying_that_it_resumes(), watching(WITHOUT_BUDGET) as watch:
         outcome = run(
             recipe,
             src=src or [],
@@ -184,6 +186,16 @@ def train(
         )
         watch.report_outcome(outcome)
         watch.name_next_commands(outcome)
+
+
+@contextmanager
+def _saying_that_it_resumes() -> Iterator[None]:
+    """Say so where Ctrl-C ends the command at once: while text is prepared, or a second time."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        typer.echo("Stopped. The same command resumes from here.", err=True)
+        raise typer.Exit(130) from None
 
 
 def _merged(options: "Tree", changes: list[str]) -> "Tree":

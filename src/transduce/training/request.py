@@ -11,7 +11,7 @@ from transduce.config.presets import preset_named
 from transduce.config.renamed import with_current_names
 from transduce.config.schema import Tree, merge
 from transduce.data.corpus import format_of
-from transduce.data.languages.corpora import named_by_files
+from transduce.data.languages.corpora import check_names_match, named_by_files
 from transduce.errors import ConfigError
 
 FileName = str | PathLike[str]
@@ -63,6 +63,8 @@ def make_request(
     named, recipe_gives = (None, {}) if path is None else read_recipe(path)
     files = {name: _names(value) for name, value in texts.items()}
     corpora = {name: named_by_files(files.pop(name, [])) for name in ("corpora", "dev_corpora")}
+    for named_corpora in corpora.values():
+        check_names_match(named_corpora)
     for side in ("", "dev_"):
         _take_trees_as_source(files, f"{side}src", f"{side}tgt")
     options: Tree = {"data": {n: value for n, value in (files | corpora).items() if value}}

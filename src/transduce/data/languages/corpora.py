@@ -180,6 +180,18 @@ def named_by_files(files: Iterable[str]) -> dict[str, dict[str, str]]:
     return {short[path]: texts for path, texts in corpora.items()}
 
 
+def check_names_match(corpora: Mapping[str, Mapping[str, str]]) -> None:
+    """Raise if a text stands alone, as one does whose name differs from the others'."""
+    for texts in corpora.values():
+        if len(texts) == 1:
+            [path] = texts.values()
+            raise ConfigError(
+                f"--text {path}: a corpus has texts in two languages or more, and no other is "
+                f"named {stem_of(path)}; name them alike, as train.en and train.de, or list them "
+                "under data.corpora in a recipe"
+            )
+
+
 def _stated_language(given: str) -> tuple[str, str]:
     """Split `fr=other.txt` into the language and the file; a name may have the sign in it too."""
     stated, sign, path = given.partition("=")
