@@ -5,8 +5,6 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from transduce.cli.analysis.tree_drawing import check_drawing
 from transduce.cli.terminal.options import (
     AlphaOption,
@@ -118,8 +116,6 @@ def translate(
     only_text = {"--n-best": n_best, "--prefix": prefix, "--prefix-text": prefix_text}
     only_text |= {"--jsonl": jsonl or None, "--draw": draw}
     document = read_document(text_format, lines.files, only_text)
-    if document is None:
-        _advise_on_documents(lines.files)
     check_drawing(draw, model)
     prefixes = Prefixes.of(prefix, prefix_text, lines)
     total = _count_lines(lines, prefixes) if lines.can_be_read_twice and not document else None
@@ -166,21 +162,6 @@ def _no_folders(files: list[Path]) -> list[Path]:
                 f"for an ensemble, use --ensemble {path}"
             )
     return files
-
-
-def _advise_on_documents(files: list[Path]) -> None:
-    """Say which files are read as lines although they have a format that can be kept."""
-    from transduce.data.corpus import format_of
-    from transduce.translation.documents.registry import FILE_FORMATS
-
-    for path in files:
-        known = FILE_FORMATS.get(path.suffix.lower())
-        if known and path.suffix.lower() != ".txt" and format_of(path) == "text":
-            typer.echo(
-                f"{path} is read as lines of plain text; 'transduce translate-file' translates it "
-                f"as {known.name}",
-                err=True,
-            )
 
 
 def _count_lines(lines: "TextInput", prefixes: "Prefixes") -> int:

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from transduce.data.corpus import STANDARD_INPUT
+import typer
+
+from transduce.data.corpus import STANDARD_INPUT, format_of
 from transduce.errors import InputError, counted
 from transduce.files.errors import reporting_read_errors
 from transduce.text.markup.document import MarkupDocument, read_markup
@@ -37,11 +39,14 @@ def read_document(
 ) -> SourceDocument | None:
     """Read a document of a format, line ends as they are; None if the format is text.
 
+    Of files that are read as lines of text, those are named that could be read as documents.
+
     only_text: options that suit no document, with the values that were given.
     """
     if name not in FORMATS:
         raise InputError(f"--format {name}: use one of {', '.join(FORMATS)}")
     if name == "text":
+        _advise_on_documents(files)
         return None
     for option, value in only_text.items():
         if value is not None:
@@ -54,6 +59,20 @@ def read_document(
         return SourceDocument(source, read_markup(source, "xml" if name == "xml" else "html"))
     except InputError as fault:
         raise InputError(f"{place}{fault}") from fault
+
+
+def _advise_on_documents(files: Sequence[Path]) -> None:
+    """Say which files are read as lines although they have a format that can be kept."""
+    from transduce.translation.documents.registry import FILE_FORMATS
+
+    for path in files:
+        known = FILE_FORMATS.get(path.suffix.lower())
+        if known and path.suffix.lower() != ".txt" and format_of(path) == "text":
+            typer.echo(
+                f"{path} is read as lines of plain text; 'transduce translate-file' translates it "
+                f"as {known.name}",
+                err=True,
+            )
 
 
 def translate_markup(
