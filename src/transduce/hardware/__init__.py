@@ -1,1 +1,1 @@
-"""Devices, the allocator and CUDA graphs."""
+"""Devices, the allocator, Python's own pauses and CUDA graphs."""
