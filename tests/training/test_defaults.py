@@ -104,7 +104,7 @@ def test_a_larger_model_is_taken_only_if_the_budget_gives_it_enough_steps(
     if found.model.d_model > preset_named("tiny").model.d_model:
         assert speed * seconds / (2 * machine.timed_batch) >= ENOUGH_STEPS
     steps = speed / 2 * seconds / found.training.batch_tokens
-    assert found.training.warmup_steps <= max(100, steps / 12) + 1
+    assert found.training.warmup_steps <= max(found.model.least_warmup(), steps / 12) + 1
     assert found.run.checkpoint_steps <= steps + 1, "it scores before the end"
     assert found.run.first_score_steps is not None
     assert found.run.first_score_steps <= max(1, 100 / (60 * minutes) * steps * 1.2)

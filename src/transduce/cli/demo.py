@@ -132,7 +132,7 @@ def settings_of(text: Path, *, steps: int) -> "Tree":
         "training": {
             "batch_tokens": 1500,
             "schedule": "linear",
-            "warmup_steps": 60,
+            "warmup_steps": 55,
             "steps": steps,
         },
         "run": {"checkpoint_steps": 110, "score_sentences": DEV, "device": "auto"},

@@ -16,6 +16,7 @@ from transduce.data.loader import Loader, StepBatches
 from transduce.errors import DivergedError, InputError, counted
 from transduce.models.base import Seq2Seq
 from transduce.tasks.base import MetricScore
+from transduce.training.collapse import collapse_message, has_collapsed
 from transduce.training.dev import Evaluate
 from transduce.training.distributed import Processes
 from transduce.training.progress import Status
@@ -70,6 +71,7 @@ class Setup:
     stopped: Callable[[], bool]  # whether the run was asked to stop
     status: Status = field(default_factory=Status)  # tells what it does between steps
     stages: TrainingStages = field(default_factory=TrainingStages)
+    guessing_loss: float = math.inf  # the dev loss of guessing tokens by how frequent they are
 
 
 @dataclass
@@ -102,6 +104,7 @@ class TrainingSession:
         self._skipped_since_taken = 0  # steps, whether or not it rolled back meanwhile
         self._schedule = ScoreSchedule(setup.config)
         self._loaders: dict[tuple[int, bool], Loader] = {}  # by stage and layout
+        self._told_of_collapse = False
         self.is_interrupted = False  # while it was scoring
 
     def resume(self) -> None:
@@ -385,6 +388,14 @@ class TrainingSession:
         setup.checkpoints.prune()
         at = self.progress
         setup.tell(criterion.event(scores, step=at.step, seconds=at.seconds, is_best=best))
+        self._tell_of_collapse(scores.loss)
+
+    def _tell_of_collapse(self, loss: float) -> None:
+        """Say once that the model has learnt next to nothing."""
+        at, guessing = self.progress, self._setup.guessing_loss
+        if not self._told_of_collapse and has_collapsed(self._config, at.spent, loss, guessing):
+            self._told_of_collapse = True
+            self._setup.tell(Warned(at.step, collapse_message(self._config, loss, guessing)))
 
     def _best_so_far(self, metric: MetricScore | None) -> BestSoFar:
         """Return the best scores before this one, found anew if the metric's signature changed."""

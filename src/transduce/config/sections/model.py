@@ -65,6 +65,10 @@ class ModelConfig(Section):
         """Return the warm-up whose peak in §5.3 suits this model, however long its own is."""
         return 4_000
 
+    def least_warmup(self) -> int:
+        """Return the shortest warm-up chosen for it, if the run has four times the steps."""
+        return 100
+
     def summary(self) -> str:
         """Describe the architecture and its sizes in one line."""
         return f"{self.kind}, d_model {self.d_model}, dropout {self.p_drop}"

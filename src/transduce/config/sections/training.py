@@ -36,7 +36,9 @@ class TrainingConfig(Section):
         "down to 0 at the end of the budget; constant, which schedule_free needs",
     )
     warmup_steps: LargeCount = Field(
-        default=4000, description="steps over which the learning rate rises (§5.3)"
+        default=4000,
+        description="steps over which the learning rate rises (§5.3); with the linear schedule "
+        "half of the budget at most",
     )
     learning_rate: Positive | None = Field(
         default=None,

@@ -14,6 +14,9 @@ from transduce.models.transformer.mixer_rules import (
 Depth = Annotated[int, Field(ge=1, le=1_000)]
 """Layers of a stack, bounded so that a hostile settings file cannot ask for millions."""
 
+SHALLOW = 3
+"""Layers of a stack that learns with a short warm-up."""
+
 
 def _n_layers(section: dict[str, Any]) -> int:
     n_layers: int = section["n_layers"]
@@ -286,6 +289,12 @@ class TransformerConfig(ModelConfig):
         """Return the warm-up whose peak in §5.3 suits this depth: the paper's for 6 layers."""
         deepest = max(self.n_encoder_layers, self.n_decoder_layers)
         return max(870, round(4_000 * (deepest / 6) ** 2))
+
+    def least_warmup(self) -> int:
+        """Return half of that for a deep post-norm model: with less it may collapse."""
+        is_deep = max(self.n_encoder_layers, self.n_decoder_layers) > SHALLOW
+        is_delicate = is_deep and self.norm == "post"
+        return self.reference_warmup() // 2 if is_delicate else super().least_warmup()
 
     def summary(self) -> str:
         """Describe the architecture and its sizes in one line."""

@@ -1,7 +1,8 @@
 """Glossaries: which term of the source is translated by which, and where terms occur in a text."""
 
+import re
 import unicodedata
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 
 from transduce.errors import InputError, counted
@@ -45,6 +46,7 @@ class Glossary:
     _by_text: dict[str, list[Term]] = field(init=False, compare=False, repr=False)
     _lengths: dict[str, list[int]] = field(init=False, compare=False, repr=False)
     _beginning: int = field(init=False, compare=False, repr=False)  # characters that all terms have
+    _first: re.Pattern[str] = field(init=False, compare=False, repr=False)  # where one may begin
 
     def __post_init__(self) -> None:
         by_text: dict[str, list[Term]] = {}
@@ -58,11 +60,13 @@ class Glossary:
         object.__setattr__(self, "_beginning", beginning)
         longest_first = {first: sorted(some, reverse=True) for first, some in lengths.items()}
         object.__setattr__(self, "_lengths", longest_first)
+        object.__setattr__(self, "_first", _first_characters(by_text))
 
     def matches(self, text: str) -> Iterator[TermMatch]:
         """Stream the terms of a text; of those that begin at one place the longest, then go on."""
         folded, size, free = _folded(text), self._beginning, 0
-        for place in range(len(text)):
+        for first in self._first.finditer(folded):
+            place = first.start()
             if folded[place : place + size] not in self._lengths or place < free:
                 continue
             found = self._match_at(text, folded, place)
@@ -133,6 +137,17 @@ def _clean(text: str) -> str:
     except UnicodeEncodeError as half:
         raise InputError("a term has half of a surrogate pair") from half
     return unicodedata.normalize("NFC", " ".join(text.split()))
+
+
+def _first_characters(terms: Mapping[str, list[Term]]) -> re.Pattern[str]:
+    """Return a pattern for the characters that a term may begin with: few, in most texts."""
+    firsts = {text[0] for text in terms}
+    if not firsts:
+        return re.compile(r"(?!)")
+    some = "[" + "".join(re.escape(first) for first in sorted(firsts)) + "]"
+    begins_words = all(map(is_word_character, firsts))
+    begins_words &= not any(term.is_part for same in terms.values() for term in same)
+    return re.compile(f"(?<![a-z0-9]){some}" if begins_words else some)
 
 
 def _folded(text: str) -> str:

@@ -152,7 +152,8 @@ def fit_training(train: Store, dev: Store, config: Config, given: Tree, on: Cond
     }
     ends_by = min(limits, key=lambda name: limits[name])
     steps = max(1, int(limits[ends_by]))
-    warmup = _warmup(steps, tokens // batch, end["schedule"])
+    least = config.model.least_warmup()
+    warmup = _warmup(steps, tokens // batch, end["schedule"], least)
     training: Tree = {"batch_tokens": batch, "warmup_steps": warmup} | end
     if end["schedule"] == "linear" and not {"warmup_steps", "learning_rate"} & asked.keys():
         known_good = max(warmup, config.model.reference_warmup())
@@ -208,9 +209,9 @@ def _batch_tokens(tokens: int, affordable: float, on: Conditions) -> int:
     return int(max(512, min(on.max_batch, tokens / STEPS_PER_EPOCH, affordable / ENOUGH_STEPS)))
 
 
-def _warmup(steps: int, steps_per_epoch: int, schedule: str) -> int:
+def _warmup(steps: int, steps_per_epoch: int, schedule: str, least: int) -> int:
     if schedule == "linear":
-        return max(1, min(4_000, max(steps // 12, min(100, steps // 4))))
+        return max(1, min(4_000, max(steps // 12, min(least, steps // 4))))
     return max(400, min(4_000, 8 * steps_per_epoch))
 
 

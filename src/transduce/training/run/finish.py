@@ -13,6 +13,7 @@ from transduce.errors import counted
 from transduce.models.folder import WEIGHTS, save_weights
 from transduce.tasks.base import MetricScore, Task
 from transduce.tasks.registry import task_of
+from transduce.training.collapse import has_collapsed
 from transduce.training.distributed import Processes
 from transduce.training.run.average import averaged
 from transduce.training.run.card import CandidateWeights, Result, card
@@ -71,9 +72,12 @@ def finish(setup: Setup, folder: RunFolder, prepared: Prepared, reason: str) -> 
         save_weights(folder.path / WEIGHTS, best.weights, metadata={})
     task = task_of(setup.config.data)
     is_own = setup.config.data.metric is None  # the task knows what its own metric means
+    spent, loss = newest.progress.spent, best.summary.scores.loss
+    was_told = has_collapsed(setup.config, spent, loss, setup.guessing_loss)
     if (
         is_own
         and metric
+        and not was_told
         and (advice := _advice(task, metric, newest.progress, len(prepared.train)))
     ):
         setup.tell(Warned(newest.step, advice))

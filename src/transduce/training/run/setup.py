@@ -15,6 +15,7 @@ from transduce.data.terms.planted import EpochPlaceholders
 from transduce.errors import InputError
 from transduce.models.build import build_model
 from transduce.models.model_files import CHECKPOINTS
+from transduce.training.collapse import guessing_loss
 from transduce.training.data_summary import summarise_data
 from transduce.training.dev import DevScore, make_evaluate
 from transduce.training.distributed import Processes, ProcessRank, joined
@@ -224,18 +225,20 @@ def _setup(
         world=processes.world,
         noise=_epoch_changes(config, ready.prepared),
     )
+    dev_batches = _dev_batches(loader, ready.prepared, max_pairs=processes.broadcast(loss_pairs))
     return Setup(
         config=config,
         model=model.to(device),
         machine=ready.machine,
         loader=loader,
-        dev_batches=_dev_batches(loader, ready.prepared, max_pairs=processes.broadcast(loss_pairs)),
+        dev_batches=dev_batches,
         checkpoints=checkpoints,
         processes=processes,
         tell=lambda _event: None,
         evaluate=lambda _model: None,
         stopped=stopped,
         stages=stages,
+        guessing_loss=guessing_loss(ready.prepared.train, dev_batches, len(model.projection)),
     )
 
 

@@ -28,7 +28,10 @@ def with_wording(
     """
     rules, note = wording.rules_for(sentence.text)
     wording.check_permitted(sentence.values)
-    sentence = replace(sentence, rules=(*sentence.rules, *rules), note=note)
+    if rules or note:
+        sentence = replace(sentence, rules=(*sentence.rules, *rules), note=note)
+    if not wording.is_soft:
+        return sentence
     text = unicodedata.normalize("NFC", sentence.text)
     found = wording.hints_for(text)
     hints = found[:MAX_REQUIRED]
