@@ -17,11 +17,14 @@ import re
 import time
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import sacrebleu
 import torch
+from profile_search import profile_of
 
 from transduce.text.phrases.glossary import Glossary, make_term
 from transduce.translation.load import load
@@ -31,6 +34,8 @@ from transduce.translation.wording.rules import Wording
 
 SIZES = (1, 5, 50)
 MIN_LETTERS, MIN_COUNT, MIN_DICE = 4, 3, 0.6
+PROFILED = 5
+"""Terms of the searches that `--profile` looks into."""
 TURNS = 3
 """How often both searches are timed; the best of each counts."""
 
@@ -53,6 +58,10 @@ def main() -> None:
     absent = glossary_of([("qqqqqq", "Wort")])
     free, bound, ratio = in_turn(translator, sources, options, absent)
     _, _, ratio_of_many = in_turn(translator, sources * arguments.copies, options, absent)
+    if arguments.profile:
+        chosen = pairs[:: max(1, len(pairs) // PROFILED)][:PROFILED]
+        found = profiles(translator, chosen, sources, options)
+        arguments.profile.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
     found = {
         "model": str(arguments.model),
         "device": str(translator.device),
@@ -81,6 +90,7 @@ def parsed() -> argparse.Namespace:
     parser.add_argument("--beam", type=int, default=4)
     parser.add_argument("--sentences", type=int, default=1000)
     parser.add_argument("--copies", type=int, default=1, help="of each sentence, to fill batches")
+    parser.add_argument("--profile", type=Path, metavar="FILE.json", help="write what takes time")
     parser.add_argument("--device", default="auto", help="cpu, cuda, or auto")
     return parser.parse_args()
 
@@ -158,6 +168,23 @@ def speed_of_many(
     some = [text for text in sources if any(glossary.matches(text))] * copies
     _, _, ratio = in_turn(translator, some, options, glossary)
     return {"copies": copies, "speed_of_many": ratio}
+
+
+def profiles(
+    translator: Translator,
+    pairs: Sequence[tuple[str, str]],
+    sources: Sequence[str],
+    options: Options,
+) -> dict[str, Any]:
+    """Profile both searches of the sentences with terms, which have been made before."""
+    glossary = glossary_of(pairs)
+    some = [text for text in sources if any(glossary.matches(text))]
+    kinds = {"free": options, "bound": replace(options, wording=Wording(glossary))}
+    on_gpu = translator.device.type == "cuda"
+    return {
+        name: profile_of(partial(translator.translate, some, its), on_gpu=on_gpu)
+        for name, its in kinds.items()
+    }
 
 
 def foreign(

@@ -13,6 +13,7 @@ from transduce.data.loader import Loader
 from transduce.data.noise.epochs import EpochNoise
 from transduce.data.prepare import Prepared
 from transduce.data.store import Sentences, Store
+from transduce.data.terms import epochs
 from transduce.data.terms.drawn import MAX_TERMS
 from transduce.data.terms.epochs import EpochTerms
 from transduce.data.terms.phrases import MAX_WORDS
@@ -51,6 +52,12 @@ def rows(side: Sentences | None) -> list[list[int]]:
     return [side[number].tolist() for number in range(len(side))]
 
 
+@pytest.fixture
+def after_their_terms(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let all hints stand after their terms, and none instead of them."""
+    monkeypatch.setattr(epochs, "INSTEAD", 0.0)
+
+
 def parts_of(row: list[int], data: Prepared) -> tuple[list[list[int]], list[list[int]]]:
     """Return the parts of a source before, between and after its hints, and the hints."""
     assert data.tokenizer.source.term_markers is not None
@@ -64,6 +71,7 @@ def parts_of(row: list[int], data: Prepared) -> tuple[list[list[int]], list[list
     return [*texts, row], hints
 
 
+@pytest.mark.usefixtures("after_their_terms")
 def test_ids_are_those_of_the_text_with_markers(any_kind: Prepared) -> None:
     store, vocabulary = hinted(any_kind), any_kind.tokenizer.source
     counts = []
@@ -94,6 +102,7 @@ def test_hints_are_forms_of_words_of_the_target(made_of_bpe: Prepared) -> None:
     assert found[True] > 3 * found[False] > 0, "most are as in the target, some inflected otherwise"
 
 
+@pytest.mark.usefixtures("after_their_terms")
 def test_links_follow_their_tokens(made_of_bpe: Prepared) -> None:
     clean, store = made_of_bpe.train, hinted(made_of_bpe)
     vocabulary = made_of_bpe.tokenizer.source
@@ -127,6 +136,62 @@ def test_the_rate_is_a_share_of_pairs(made_of_bpe: Prepared) -> None:
     assert changed / 5 / most == pytest.approx(0.3, abs=0.05)
 
 
+def test_half_of_the_hints_stand_instead_of_their_terms(
+    made_of_bpe: Prepared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stores = {}
+    for share in (0.0, 0.5, 1.0):
+        monkeypatch.setattr(epochs, "INSTEAD", share)
+        stores[share] = hinted(made_of_bpe)
+    instead = []
+    for number in range(len(made_of_bpe.train)):
+        texts, hints = parts_of(stores[0.0].src[number].tolist(), made_of_bpe)
+        for share in (0.5, 1.0):
+            others, its_hints = parts_of(stores[share].src[number].tolist(), made_of_bpe)
+            assert its_hints == hints
+            assert others[-1] == texts[-1]
+            for other, text in zip(others[:-1], texts[:-1], strict=True):
+                assert other == text[: len(other)], "only the term before a hint is left out"
+                if share == 1.0:
+                    assert len(other) < len(text)
+                else:
+                    instead.append(len(other) < len(text))
+    assert np.mean(instead) == pytest.approx(0.5, abs=0.1)
+
+
+def test_what_is_left_out_has_no_links_and_the_rest_keeps_its_own(
+    made_of_bpe: Prepared, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(epochs, "INSTEAD", 0.0)
+    whole = hinted(made_of_bpe)
+    monkeypatch.setattr(epochs, "INSTEAD", 0.5)
+    some = hinted(made_of_bpe)
+    lost = 0
+    for number, (old, new) in enumerate(zip(rows(whole.links), rows(some.links), strict=True)):
+        before, now = whole.src[number].tolist(), some.src[number].tolist()
+        kept = kept_places(before, now, made_of_bpe)
+        assert [before[place] for place in kept] == now
+        places = {1 + place: 1 + kept.index(place) for place in kept}
+        assert new == [places.get(link, 0) for link in old]
+        lost += sum(bool(link) and link not in places for link in old)
+    assert lost > 100
+
+
+def kept_places(before: list[int], now: list[int], data: Prepared) -> list[int]:
+    """Return the places of tokens that are still there, if some hints stand instead of terms."""
+    texts, hints = parts_of(before, data)
+    others, _ = parts_of(now, data)
+    kept, place = [], 0
+    for text, other, hint in zip(texts, others, [*hints, None], strict=True):
+        kept += range(place, place + len(other))
+        place += len(text)
+        if hint is not None:
+            kept += range(place, place + len(hint) + 2)
+            place += len(hint) + 2
+    return kept
+
+
+@pytest.mark.usefixtures("after_their_terms")
 def test_pairs_with_noise_have_no_hints_and_keep_their_noise(made_of_bpe: Prepared) -> None:
     with EpochNoise({"typos": 0.5}, made_of_bpe.tokenizer_file) as noise:
         alone = noise.store(made_of_bpe.train, seed=1, epoch=0, max_lengths=LONG)

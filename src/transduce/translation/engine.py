@@ -48,6 +48,7 @@ class EncodedSentence:
     most_tokens: int | None = None  # of its translation beside these phrases; None: by the task
     tag: list[int] = field(default_factory=list)  # of its prefix, what says the language
     needs_all: bool = False  # whether no shortlist narrows its search
+    is_bound: bool = False  # whether no search without its rules comes first
 
     @property
     def may_be_narrowed(self) -> bool:
@@ -116,7 +117,7 @@ class Engine(ABC):
         self, sentences: Sequence[EncodedSentence], options: Options
     ) -> list[SearchResult]:
         """Return a result for each sentence, in order; degenerate ones are searched again."""
-        first = self.search(sentences, options)
+        first, sentences = self.first_search(sentences, options)
         found = [SearchResult(hypotheses) for hypotheses in first]
         if not options.second_try:
             return found
@@ -136,6 +137,12 @@ class Engine(ABC):
         for place, hypotheses in zip(again, second, strict=True):
             found[place] = self._better(first[place], hypotheses, sentences[place], options)
         return found
+
+    def first_search(
+        self, sentences: Sequence[EncodedSentence], options: Options
+    ) -> tuple[list[list[Hypothesis]], Sequence[EncodedSentence]]:
+        """Search; return also the sentences as a second search should take them."""
+        return self.search(sentences, options), sentences
 
     def _fault_of(self, hypothesis: Hypothesis, sentence: EncodedSentence) -> Fault | None:
         """Return what makes a hypothesis degenerate; its tag is none of its text."""

@@ -99,27 +99,35 @@ class TorchEngine(Engine):
     def search(
         self, sentences: Sequence[EncodedSentence], options: Options
     ) -> list[list[Hypothesis]]:
-        """Search in batches of like length; return the hypotheses in the given order.
+        """Search in batches of like length; return the hypotheses in the given order."""
+        return self.first_search(sentences, options)[0]
+
+    def first_search(
+        self, sentences: Sequence[EncodedSentence], options: Options
+    ) -> tuple[list[list[Hypothesis]], list[EncodedSentence]]:
+        """Search; return also the sentences, of which some are bound to their rules from now on.
 
         A beam search knows no rules at first: the best hypotheses of all are the best that obey, if
         they obey. Sentences whose hypotheses do not are searched again, by the rules.
         """
         sentences = [self._with_rules_that_fit(one) for one in sentences]
         is_sampled = options.sampling is not None
-        first = [one if is_sampled else one.without_rules() for one in sentences]
+        first = [one if is_sampled or one.is_bound else one.without_rules() for one in sentences]
         results = self._search_in_batches(first, options)
         if is_sampled:
-            return results
+            return results, sentences
         again = [
             place
             for place, sentence in enumerate(sentences)
-            if not self._obey(results[place], sentence)
+            if not sentence.is_bound and not self._obey(results[place], sentence)
         ]
-        by_rules = [self._shorter(sentences[place], results[place][0]) for place in again]
+        for place in again:
+            sentences[place] = self._shorter(sentences[place], results[place][0])
+        by_rules = [sentences[place] for place in again]
         for place, found in zip(again, self._search_in_batches(by_rules, options), strict=True):
             free = [one for one in results[place] if self._obey([one], sentences[place])]
             results[place] = _best_of_both(free, found, options.n_best)
-        return results
+        return results, sentences
 
     def _obey(self, hypotheses: list[Hypothesis], sentence: EncodedSentence) -> bool:
         """Return whether all of the hypotheses are complete and obey the rules of a sentence."""
@@ -137,10 +145,11 @@ class TorchEngine(Engine):
         return self.max_length is None or needed + len(sentence.prefix) + 2 <= self.max_length
 
     def _shorter(self, sentence: EncodedSentence, free: Hypothesis) -> EncodedSentence:
-        """Limit a search by the length of the translation without rules, if that is a usable one.
+        """Bind a sentence to its rules, and limit it by the translation without, if that is usable.
 
         It gets room for what it must contain on top of it.
         """
+        sentence = replace(sentence, is_bound=True)
         if not free.is_finished or self._fault_of(free, sentence) is not None:
             return sentence
         most = round(MORE_THAN_FREE * (len(free.ids) + 1)) + SPARE_TOKENS

@@ -1,7 +1,9 @@
 """The store of an epoch with hints in a share of its sources (Dinu et al., 2019).
 
-A hint stands after a term of the source: a marker, the term's translation, a marker. All of it
-follows from the store, the rate, the seed and the epoch, so a resumed run has the same.
+A hint stands after a term of the source: a marker, the term's translation, a marker. Of half of
+them the term itself is left out: a model that knows its training text has no use for hints, and
+would not learn to read them. All of it follows from the store, the rate, the seed and the epoch, so
+a resumed run has the same.
 """
 
 from collections.abc import Iterator
@@ -24,6 +26,8 @@ from transduce.text.tokenizer import Tokenizer
 
 OTHER_FORMS = 0.3
 """The share of hints that name another form of the word than the target has, where there is one."""
+INSTEAD = 0.5
+"""The share of hints that stand instead of their terms."""
 FORM_PAIRS = 100_000
 """Forms of words are counted in at most this many pairs, spread evenly over the store."""
 CHUNK_PAIRS = 20_000
@@ -130,21 +134,24 @@ class EpochTerms:
         chunk = PairChunk.of(store, pairs, self._cutters)
         chosen = drawn_phrases(chunk, chunk.phrases, states)
         hints = self._hints(chunk, chosen, states)
-        sums = np.concatenate([[0], np.cumsum(hints.lengths)])
         ends = chunk.src.ends[chosen.src_last]
+        left_out = chosen.only(self._are_left_out(chunk, chosen, states))
+        is_left_out = chunk.src.within(left_out.src_first, left_out.src_last)
         ids = np.insert(chunk.src.ids, np.repeat(ends, hints.lengths), hints.ids)
-        sentences = chunk.src.sentences[chosen.src_first]
-        added = np.bincount(sentences, hints.lengths, chunk.src_lengths.size).astype(np.int64)
-        # The tokens that stand before each linked one: those of all hints, less other sentences'.
-        starts = np.cumsum(chunk.src_lengths) - chunk.src_lengths
+        # How far each token moves: by the hints before it, less what is left out before it.
+        hinted = np.bincount(ends, hints.lengths, is_left_out.size + 1).astype(np.int64).cumsum()
+        ids = np.delete(ids, (np.arange(is_left_out.size) + hinted[:-1])[is_left_out])
+        shifts = hinted - np.concatenate([[0], is_left_out.cumsum()])
+        sentence_ends = np.cumsum(chunk.src_lengths)
+        starts = sentence_ends - chunk.src_lengths
+        lengths = chunk.src_lengths + shifts[sentence_ends] - shifts[starts]
         starts = np.repeat(starts, chunk.links.lengths)
         numbers = chunk.links.ids.astype(np.int64)
-        before, earlier = (
-            sums[np.searchsorted(ends, place, side="right")]
-            for place in (starts + numbers - 1, starts)
-        )
-        moved = np.where(numbers > 0, numbers + before - earlier, 0).astype(chunk.links.ids.dtype)
-        return Side(ids, chunk.src_lengths + added), Side(moved, chunk.links.lengths)
+        linked = np.where(numbers > 0, starts + numbers - 1, is_left_out.size)
+        is_linked = (numbers > 0) & ~np.append(is_left_out, True)[linked]
+        moved = np.where(is_linked, numbers + shifts[linked] - shifts[starts], 0)
+        links = Side(moved.astype(chunk.links.ids.dtype), chunk.links.lengths)
+        return Side(ids, lengths), links
 
     def _hints(self, chunk: PairChunk, chosen: Phrases, states: NDArray[np.uint64]) -> Side:
         """Return the hint for each phrase: markers around its translation."""
@@ -158,6 +165,13 @@ class EpochTerms:
         places = np.stack([ends - texts.lengths, ends], axis=1).ravel()
         markers = np.tile(np.array(self._markers, dtype=texts.ids.dtype), ends.size)
         return Side(np.insert(texts.ids, places, markers), texts.lengths + 2)
+
+    def _are_left_out(
+        self, chunk: PairChunk, chosen: Phrases, states: NDArray[np.uint64]
+    ) -> NDArray[np.bool_]:
+        """Draw which hints stand instead of their terms."""
+        keys = splitmix64(~chunk.keys(chosen, states))
+        return np.asarray(keys / 2.0**64 < INSTEAD)
 
     def _other_forms(
         self, chunk: PairChunk, chosen: Phrases, states: NDArray[np.uint64]

@@ -42,6 +42,14 @@ class SideWords:
         """Return the tokens from one word to another, for several of such phrases."""
         return Side.of_ranges(self.ids, self.starts[first], self.ends[last])
 
+    def within(self, first: Numbers, last: Numbers) -> Flags:
+        """Return for each token whether it is in one of several phrases that do not overlap."""
+        size = self.ids.size
+        begun = np.bincount(self.starts[first], minlength=size)
+        ended = np.bincount(self.ends[last], minlength=size)[:size]
+        found: Flags = np.cumsum(begun - ended) > 0
+        return found
+
 
 @dataclass(frozen=True)
 class Phrases:

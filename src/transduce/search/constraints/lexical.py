@@ -199,11 +199,17 @@ class LexicalConstraint(StateGroup):
         return torch.where(token >= 0, allowed & is_it, allowed)
 
     def permitted(self, position: Tensor) -> Permitted:
-        """Return the same, without a mask if no phrase has a maximum."""
+        """Return the same, without a mask if no phrase has a maximum.
+
+        Proposed are the tokens that begin a missing phrase or go on with one.
+        """
         rows, counts = self.rows.tensor, self.counts.tensor  # [B, k, P]
         at_end = self._at_end(rows, counts)  # [B, k, P]
         missing = self._missing(at_end)  # [B, k, P]
-        is_met = (missing == 0).all(dim=2)  # [B, k]
+        is_missing = missing > 0  # [B, k, P]
+        is_met = ~is_missing.any(dim=2)  # [B, k]
+        tokens = self.tables.proposed.tensor[rows]  # [B, k, P, Q]
+        proposed = tokens.masked_fill(~is_missing[:, :, :, None], -1).flatten(2)  # [B, k, P·Q]
         left = (self.limits.tensor - position)[:, None]  # [B, 1]
         bounded, mask = self.bounded.tensor.size(0), None
         may_end = is_met
@@ -214,9 +220,10 @@ class LexicalConstraint(StateGroup):
         needed = (self._missing(counts) * self.longest.tensor[:, None]).sum(dim=2) + 1  # [B, k]
         is_tight = left - 1 < needed  # [B, k]
         if is_tight.is_cpu and not bool(is_tight.any()):  # reading it costs no synchronisation
-            return Permitted(may_end, mask=mask)
+            return Permitted(may_end, proposed, mask=mask)
         token = self._next_required(rows, counts, missing)  # [B, k]
-        return Permitted(may_end, token.masked_fill(~is_tight, -1), mask)
+        token = token.masked_fill(is_met, EOS_ID)
+        return Permitted(may_end, proposed, token.masked_fill(~is_tight, -1), mask)
 
     def advance(self, ids: Tensor, position: Tensor) -> None:
         """Let the automata read the tokens."""
@@ -224,13 +231,6 @@ class LexicalConstraint(StateGroup):
         rows, counts = self._after(self.rows.tensor, self.counts.tensor, ids)
         self.rows.update(rows)
         self.counts.update(counts)
-
-    def proposals(self) -> Tensor:
-        """Return tokens that begin a missing phrase or go on with one, [B, k, n]; −1: none."""
-        rows = self.rows.tensor  # [B, k, P]
-        is_missing = self._missing(self._at_end(rows, self.counts.tensor)) > 0  # [B, k, P]
-        tokens = self.tables.proposed.tensor[rows]  # [B, k, P, Q]
-        return tokens.masked_fill(~is_missing[:, :, :, None], -1).flatten(2)
 
     def progress(self, parents: Tensor, ids: Tensor) -> Tensor:
         """Return how far candidates have come, [B, n]: 2 for each phrase, 1 for one begun.
@@ -245,15 +245,14 @@ class LexicalConstraint(StateGroup):
         return has_begun.any(dim=2).long() - 2 * missing.sum(dim=2)
 
     def _next_required(self, rows: Tensor, counts: Tensor, missing: Tensor) -> Tensor:
-        """Return the next token of the missing phrase that has come furthest, [B, k]; or EOS."""
+        """Return the next token of the missing phrase that has come furthest, [B, k]."""
         come = self.longest.tensor[:, None] - self.tables.distances.tensor[rows]  # [B, k, P]
         chosen = come.masked_fill(missing == 0, -1).argmax(dim=2, keepdim=True)  # [B, k, 1]
         token = self.tables.forced.tensor[rows].gather(2, chosen)[:, :, 0].clamp(min=0)  # [B, k]
         # If it would make another phrase part of a longer word, a space comes first.
         after = self._missing(self._at_end(*self._after(rows, counts, token)))  # [B, k, P]
         is_harmful = (after > missing).any(dim=2) & (self.separator.tensor >= 0)  # [B, k]
-        token = torch.where(is_harmful, self.separator.tensor.clamp(min=0), token)
-        return token.masked_fill((missing == 0).all(dim=2), EOS_ID)
+        return torch.where(is_harmful, self.separator.tensor.clamp(min=0), token)
 
     def _after(self, rows: Tensor, counts: Tensor, ids: Tensor) -> tuple[Tensor, Tensor]:
         """Return rows and counts, [B, n, P], after tokens, [B, n]."""

@@ -4,6 +4,9 @@ A hypothesis that has written a required phrase is often less likely than one th
 the places of a beam are divided among the candidates by their progress, after Post and Vilar
 (2018): the best of each degree of progress comes first, then the second best of each, and so on.
 Beside the likeliest tokens, each hypothesis is tried with those that the constraint proposes.
+
+A step has many small tensors, and a GPU needs about as long for a small one as for a large one. So
+there, what takes the fewest kernels is fastest: comparing all pairs of a few instead of sorting.
 """
 
 from dataclasses import dataclass
@@ -17,12 +20,16 @@ from transduce.search.candidates import likeliest, likeliest_allowed
 from transduce.search.constraint import AllOf, Constraint
 from transduce.text.special_ids import EOS_ID
 
+MOST_PAIRS = 1 << 16
+"""Of the candidates of a sentence: up to so many are compared on a GPU."""
+
 
 @dataclass(frozen=True)
 class Permitted:
     """The tokens that may follow each hypothesis, in as few numbers as possible."""
 
     may_end: Tensor  # [B, k], whether EOS may follow
+    proposed: Tensor  # [B, k, m], tokens that each hypothesis should be tried with; −1: none
     only: Tensor | None = None  # [B, k], the one token that may follow; −1: others may
     mask: Tensor | None = None  # broadcasts to [B, k, V]; None: all but EOS
 
@@ -35,16 +42,12 @@ class Steering(Protocol):
     """
 
     def permitted(self, position: Tensor) -> Permitted:
-        """Return what `allowed` returns, without a mask where none is needed."""
+        """Return what `allowed` returns, without a mask where none is needed, and proposals."""
         ...
 
     @property
     def is_ending(self) -> HypothesisState:
         """[B, k], whether a hypothesis would have ended before, but for what was missing."""
-        ...
-
-    def proposals(self) -> Tensor:
-        """Return tokens that each hypothesis should be tried with, [B, k, n]; −1: none."""
         ...
 
     def progress(self, parents: Tensor, ids: Tensor) -> Tensor:
@@ -74,22 +77,21 @@ def steered_continuations(
     exist, the score is −∞. `steering` is the constraint, or a part of it.
     """
     k = scores.size(1)
-    if isinstance(constraint, Steering):
-        permitted = constraint.permitted(position)
-    else:
+    permitted = steering.permitted(position)
+    if not isinstance(constraint, Steering):
         allowed = constraint.allowed(position).expand_as(logits)  # [B, k, V]
-        permitted = Permitted(allowed[:, :, EOS_ID], mask=allowed)
+        permitted = Permitted(allowed[:, :, EOS_ID], permitted.proposed, mask=allowed)
     total, parents, ids = _candidates(
         logits, scores, steering, permitted, renormalise=constraint.renormalises
     )  # [B, n]
-    rank = _rank_by_progress(total, steering.progress(parents, ids))  # [B, n]
-    is_end = ids == EOS_ID  # [B, n]
+    rank = rank_by_progress(total, steering.progress(parents, ids))  # [B, n]
+    is_end, last = ids == EOS_ID, rank.size(1)  # [B, n]
     # What ends counts if it is among the k first of all.
-    ended, end_places = _first(total, rank.masked_fill(~is_end, rank.size(1)), k, below=k)
-    live_rank = rank.masked_fill(is_end, rank.size(1))  # [B, n]
-    live, live_places = _first(total, live_rank, k, below=rank.size(1))
-    places = torch.cat([end_places, live_places], dim=1)  # [B, 2k]
-    chosen = torch.cat([ended, live], dim=1)  # [B, 2k]
+    ended = rank.masked_fill(~is_end | (rank >= k), last)  # [B, n]
+    live = rank.masked_fill(is_end, last)  # [B, n]
+    ranks, places = torch.stack([ended, live], dim=1).topk(k, largest=False)  # [B, 2, k]
+    places = places.flatten(1)  # [B, 2k]
+    chosen = total.gather(1, places).masked_fill(ranks.flatten(1) == last, -torch.inf)  # [B, 2k]
     return chosen, parents.gather(1, places), ids.gather(1, places)
 
 
@@ -100,7 +102,7 @@ def _candidates(
 
     Of one hypothesis, k may go on; EOS comes on top of them, whether it is permitted or not.
     """
-    k, mask, proposed = scores.size(1), permitted.mask, steering.proposals()  # [B, k, m]
+    k, mask, proposed = scores.size(1), permitted.mask, permitted.proposed  # [B, k, m]
     n = min(k + 2, logits.size(2))
     if mask is None:
         best, ids, normaliser = likeliest(logits, n)  # [B, k, n]
@@ -108,11 +110,11 @@ def _candidates(
         best, ids, normaliser = likeliest_allowed(logits, n, mask, renormalise=renormalise)
     if permitted.only is not None:
         proposed = torch.cat([proposed, permitted.only[:, :, None]], dim=2)  # [B, k, m]
-    is_valid = (proposed >= 0) & ~_is_repeated(proposed)  # [B, k, m]
+    is_valid = (proposed >= 0) & ~is_repeated(proposed)  # [B, k, m]
     tokens = proposed.clamp(min=0)  # [B, k, m]
     if mask is not None:
         is_valid &= mask.expand_as(logits).gather(2, tokens)
-    is_same = is_valid[:, :, :, None] & (proposed[:, :, :, None] == ids[:, :, None])  # [B, k, m, n]
+    is_same = proposed[:, :, :, None] == ids[:, :, None]  # [B, k, m, n]
     is_new = is_valid & ~is_same.any(dim=3)  # [B, k, m]
     both = torch.cat([best, logits.gather(2, tokens)], dim=2)  # [B, k, n + m]
     every_id = torch.cat([ids, tokens], dim=2)  # [B, k, n + m]
@@ -145,20 +147,30 @@ def _may_follow(ids: Tensor, is_proposed: Tensor, is_stuck: Tensor, permitted: P
     return may_follow & (is_proposed | ~is_stuck[:, :, None])
 
 
-def _is_repeated(tokens: Tensor) -> Tensor:
-    """Return whether a token has occurred before in its row, [B, k, m]."""
+def is_repeated(tokens: Tensor) -> Tensor:
+    """Return whether a token, [B, k, m], has occurred before in its row."""
+    m = tokens.size(2)
+    if tokens.is_cuda and m * m <= MOST_PAIRS:
+        return _is_repeated_by_pairs(tokens)
     in_order, places = tokens.sort(dim=2, stable=True)  # [B, k, m]
-    is_repeated = torch.zeros_like(tokens, dtype=torch.bool)
-    is_repeated[:, :, 1:] = in_order[:, :, 1:] == in_order[:, :, :-1]
-    return torch.empty_like(is_repeated).scatter_(2, places, is_repeated)
+    repeated = torch.zeros_like(tokens, dtype=torch.bool)
+    repeated[:, :, 1:] = in_order[:, :, 1:] == in_order[:, :, :-1]
+    return torch.empty_like(repeated).scatter_(2, places, repeated)
 
 
-def _rank_by_progress(total: Tensor, progress: Tensor) -> Tensor:
+def _is_repeated_by_pairs(tokens: Tensor) -> Tensor:
+    is_same = tokens[:, :, :, None] == tokens[:, :, None]  # [B, k, m, m]
+    return is_same.tril_(-1).any(dim=3)
+
+
+def rank_by_progress(total: Tensor, progress: Tensor) -> Tensor:
     """Number the candidates, [B, n]: the best of each progress first, then the second best.
 
-    Among those of one turn, the better score comes first.
+    Among those of one turn, the better score comes first; what does not exist, with −∞, is last.
     """
     n = total.size(1)
+    if total.is_cuda and n * n <= MOST_PAIRS:
+        return _rank_by_pairs(total, progress)
     by_score = total.argsort(dim=1, descending=True, stable=True)  # [B, n]
     # Within one progress, number them by score: sort by progress, and count from its first.
     sorted_progress = progress.gather(1, by_score)  # [B, n]
@@ -169,13 +181,19 @@ def _rank_by_progress(total: Tensor, progress: Tensor) -> Tensor:
     is_first[:, 1:] = grouped[:, 1:] != grouped[:, :-1]
     first = torch.where(is_first, place, 0).cummax(dim=1).values  # [B, n]
     turn = torch.empty_like(grouped).scatter_(1, by_progress, place - first)  # [B, n], by score
-    turn = turn.masked_fill(total.gather(1, by_score).isneginf(), n)  # what does not exist: last
+    turn = turn.masked_fill(total.gather(1, by_score).isneginf(), n)
     order = turn.argsort(dim=1, stable=True)  # [B, n]
     in_order = by_score.gather(1, order)  # [B, n]
     return torch.empty_like(in_order).scatter_(1, in_order, place.expand_as(in_order))
 
 
-def _first(total: Tensor, rank: Tensor, k: int, *, below: int) -> tuple[Tensor, Tensor]:
-    """Return the scores and places, [B, k], of the k lowest ranks; −∞ if they are not below."""
-    ranks, places = rank.topk(k, dim=1, largest=False)
-    return total.gather(1, places).masked_fill(ranks >= below, -torch.inf), places
+def _rank_by_pairs(total: Tensor, progress: Tensor) -> Tensor:
+    mine, others = total[:, :, None], total[:, None]  # [B, n, 1], [B, 1, n]
+    # Of equal scores, the first is better.
+    is_better = (others == mine).tril_(-1).logical_or_(others > mine)  # [B, n, n]
+    is_same = progress[:, None] == progress[:, :, None]  # [B, n, n]
+    turn = is_same.logical_and_(is_better).sum(dim=2)  # [B, n]
+    turn = turn.masked_fill(total.isneginf(), total.size(1))
+    mine, others = turn[:, :, None], turn[:, None]
+    is_before = is_better.logical_and_(others == mine).logical_or_(others < mine)  # [B, n, n]
+    return is_before.sum(dim=2)
