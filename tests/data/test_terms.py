@@ -181,7 +181,8 @@ def kept_places(before: list[int], now: list[int], data: Prepared) -> list[int]:
     """Return the places of tokens that are still there, if some hints stand instead of terms."""
     texts, hints = parts_of(before, data)
     others, _ = parts_of(now, data)
-    kept, place = [], 0
+    kept: list[int] = []
+    place = 0
     for text, other, hint in zip(texts, others, [*hints, None], strict=True):
         kept += range(place, place + len(other))
         place += len(text)

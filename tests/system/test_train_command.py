@@ -456,6 +456,8 @@ def test_stopped_by_the_user_it_keeps_the_step_it_is_at(
     process.join()
     assert process.exitcode == 128 + number, "".join(printed)
     assert printed[-1] == "Stopped. The same command resumes from here.\n"
+    has_answered = any(line.startswith("Stopping after this step") for line in printed)
+    assert has_answered == (number == signal.SIGINT)
     newest = Checkpoints(out / "checkpoints", keep_last=1, keep_best=1).newest()
     assert newest is not None
     assert newest.step == events(out)[-1].step > 0

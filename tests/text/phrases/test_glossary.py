@@ -71,6 +71,15 @@ def test_a_wrong_line_is_named(line: str, said: str) -> None:
         parse_glossary([line], name="terms.tsv")
 
 
+@pytest.mark.parametrize("sign", [", ", ";", " = ", "|", " -> "])
+def test_another_sign_instead_of_tabs_is_told(sign: str) -> None:
+    lines = ["# of bicycles", f"bike{sign}Rad", "", f"brake{sign}Bremse"]
+    with pytest.raises(InputError, match=r"in each line, and no tabs: divide a term"):
+        parse_glossary(lines, name="terms.tsv")
+    for harmless in (["bike\tRad", f"brake{sign}Bremse"], [f"bike{sign}Rad", "brake"], ["Munich"]):
+        assert len(parse_glossary(harmless, name="terms.tsv").terms) == len(harmless)
+
+
 def test_the_same_line_twice_is_one_term() -> None:
     assert parse_glossary(["a\tb", "a\tb"], name="t").terms == (Term("a", ("b",)),)
 

@@ -2,10 +2,11 @@
 
 import os
 import signal
+import sys
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 CURVES_EVERY_S = 60
 SAMPLES_EVERY_S = 60
 """In a file, held-out sentences and their translations are written at most this often."""
+STOPPING = b"\nStopping after this step, or while it scores; again: at once.\n"
 MANY_DROPPED = 0.1
 """The share of dropped pairs from which on a user should look at some."""
 
@@ -220,6 +222,9 @@ class Watch:
             if self.caught:
                 raise KeyboardInterrupt
             self.caught = number
+            if number == signal.SIGINT:
+                with suppress(OSError):  # a stream that is no file
+                    os.write(sys.stderr.fileno(), STOPPING)  # its buffer may be in use just now
 
         with catching_signals(catch):
             yield

@@ -16,6 +16,8 @@ MOST_OF_BEGINNING = 4
 SAME = "="
 """As a target: the term stays as it is in the source."""
 CASE, PART = "case", "part"
+NO_TABS = (",", ";", "=", "|", "->", "→")
+"""What divides a term and its translation in other files."""
 FLAGS = {CASE: "match this case only", PART: "match within longer words too"}
 
 
@@ -88,13 +90,24 @@ class Glossary:
 
 
 def parse_glossary(lines: Iterable[str], *, name: str) -> Glossary:
-    """Read lines of a term, a tab, its translations with | between them, and perhaps flags."""
+    """Read lines of a term, a tab, its translations with | between them, and perhaps flags.
+
+    A line may be a term alone. But if all are, and have the same sign where a tab should be, that
+    is a mistake, and not a list of names.
+    """
     terms: dict[Term, None] = {}
+    signs = set(NO_TABS)
     for number, line in enumerate(lines, start=1):
         if line.strip() and not line.startswith("#"):
             terms.setdefault(_term(line.rstrip("\r\n"), f"{name}, line {number:,}"))
+            signs = {sign for sign in signs if sign in line and "\t" not in line}
         if len(terms) > MAX_TERMS:
             raise InputError(f"{name} has more than {MAX_TERMS:,} terms: divide it")
+    if terms and signs:
+        raise InputError(
+            f"{name} has {min(signs)!r} in each line, and no tabs: divide a term and its "
+            "translations by a tab (a term without translations stays as it is)"
+        )
     return Glossary(tuple(terms))
 
 
