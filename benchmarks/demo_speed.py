@@ -26,7 +26,7 @@ from transduce.models.model_files import trained_so_far
 WANTED_BLEU, WANTED_SHARE = 95.0, 0.5
 PAPER: Mapping[str, Any] = {
     "preset": "tiny",
-    "training": {"warmup_steps": 300, "learning_rate": 0.004, "steps": 1500},
+    "training": {"warmup_steps": 150, "learning_rate": 0.004, "steps": 1500},
     "run": {"checkpoint_steps": 150},
 }
 """The paper's model, at the rate and number of steps that were chosen for it."""
@@ -64,7 +64,7 @@ def rows(text: Path) -> dict[str, dict[str, Any]]:
         "training": {**demo["training"], **PAPER["training"]},
         "run": {**demo["run"], **PAPER["run"]},
     }
-    half = {**paper["training"], "steps": 750, "warmup_steps": 150}
+    half = {**paper["training"], "steps": 750, "warmup_steps": 75}
     return {
         "demo": {"preset": PRESET, **demo},
         "paper": paper,
