@@ -8,7 +8,7 @@ Training takes minutes, and the figures of a trained model are those of one mach
 marked `trained` are run in one of two ways:
 
 - `make docs`, or `python -m tests.project.documents FILE …`, runs everything for real. Shown and
-  printed may differ only in figures.
+  printed may differ only in figures, and in the widths of columns.
 - The tests run it in brief: a corpus of a few hundred pairs, two steps of training; what is
   printed is not compared.
 
@@ -262,7 +262,8 @@ def _plain(text: str, *, figures: bool) -> str:
     lines = (line.rstrip() for line in text.splitlines())
     if figures:
         return "\n".join(lines)
-    return "\n".join(re.sub(r" +", " ", FIGURE.sub("0", line)) for line in lines)
+    # Columns are as wide as their figures, and as the names of scores that need an extra.
+    return "\n".join(re.sub(r"([ ─])\1+", r"\1", FIGURE.sub("0", line)) for line in lines)
 
 
 def main(documents: list[Path]) -> None:
