@@ -187,6 +187,10 @@ def measure_all(given: argparse.Namespace) -> Costs:
     ends = time.perf_counter() + given.seconds
     points: list[Point] = []
     left_out: dict[str, LeftOut] = {}
+
+    def costs() -> Costs:
+        return Costs(machine(given), tuple(points), tuple(left_out.values()))
+
     for n, way in itertools.product(sorted(given.n), given.ways):
         if way in left_out:
             continue
@@ -203,9 +207,10 @@ def measure_all(given: argparse.Namespace) -> Costs:
             print(f"{n:7,} {way:18} left out: {why}", flush=True)
             continue
         points.append(found)
+        write_json(costs(), given.out / f"{NAME}.json")  # kept if the process is ended
         time_ms, peak = 1e3 * found.seconds, found.peak_bytes / 2**20
         print(f"{n:7,} {way:18} {time_ms:12,.2f} ms {peak:10,.1f} MiB", flush=True)
-    return Costs(machine(given), tuple(points), tuple(left_out.values()))
+    return costs()
 
 
 def is_lack_of_memory(fault: RuntimeError) -> bool:

@@ -161,7 +161,15 @@ def measure(given: argparse.Namespace) -> list[Searched]:
                 one.translate(batch)
                 one.result.seconds.setdefault(size, []).append(now(given.device) - began)
             print(f"{size} sentences: round {number + 1} of {given.rounds}", flush=True)
+            write(contenders, given.json)  # kept if the process is ended
     return [one.result for one in contenders]
+
+
+def write(contenders: list[Contender], path: Path | None) -> None:
+    """Write what was measured so far, if a file was named."""
+    if path:
+        found = [asdict(one.result) for one in contenders]
+        path.write_text(json.dumps(found, indent=1) + "\n", encoding="utf-8")
 
 
 def warmed_up(one: Contender, batch: Ids, given: argparse.Namespace) -> bool:
@@ -256,8 +264,6 @@ def main() -> None:
     words = " ".join(f"w{number}" for number in range(given.vocab_size - len(SPECIAL_TOKENS)))
     given.tokenizer = Tokenizer.learn([words], kind="whitespace", vocab_size=given.vocab_size)
     found = measure(given)
-    if given.json:
-        given.json.write_text(json.dumps([asdict(one) for one in found], indent=1) + "\n")
     print("\n".join(table(found, given.batches, given.tokens)))
 
 
