@@ -1,7 +1,6 @@
 """Error rates and ROUGE are those of their definitions, and of the libraries of the field."""
 
 from collections.abc import Sequence
-from functools import cache
 from itertools import combinations
 from typing import Any
 
@@ -16,7 +15,6 @@ from transduce.tasks.error_rates import (
     CharacterErrorRate,
     ExactMatch,
     WordErrorRate,
-    edit_distance,
 )
 from transduce.tasks.pronunciation import PronunciationErrors, PronunciationTask
 from transduce.tasks.registry import choose_metric, find_task
@@ -28,24 +26,6 @@ SENTENCES = [pair.src for pair in generate(60, seed=5)]
 CHANGED = [
     " ".join(text.split()[::-1] if n % 3 else text.split()) for n, text in enumerate(SENTENCES)
 ]
-
-
-def by_definition(one: tuple[str, ...], other: tuple[str, ...]) -> int:
-    """Try every first edit."""
-
-    @cache
-    def fewest(i: int, j: int) -> int:
-        if i == len(one) or j == len(other):
-            return len(one) - i + len(other) - j
-        edited = 1 + min(fewest(i + 1, j), fewest(i, j + 1), fewest(i + 1, j + 1))
-        return min(edited, fewest(i + 1, j + 1)) if one[i] == other[j] else edited
-
-    return fewest(0, 0)
-
-
-@given(one=words, other=words)
-def test_the_edit_distance_is_the_fewest_edits(one: list[str], other: list[str]) -> None:
-    assert edit_distance(one, other) == by_definition(tuple(one), tuple(other))
 
 
 @given(one=words, other=words)

@@ -4,18 +4,7 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from transduce.tasks.base import AdditiveMetric, Scores
-
-
-def edit_distance(one: Sequence[str], other: Sequence[str]) -> int:
-    """Return the fewest insertions, deletions and substitutions between two sequences."""
-    before = list(range(len(other) + 1))
-    for row, token in enumerate(one, start=1):
-        now = [row]
-        for column, against in enumerate(other, start=1):
-            replaced = before[column - 1] + (token != against)
-            now.append(min(replaced, before[column] + 1, now[-1] + 1))
-        before = now
-    return before[-1]
+from transduce.text.edit_distance import edit_distance
 
 
 def percent(part: float, whole: float) -> float:

@@ -19,7 +19,7 @@ from transduce.translation.languages import NO_TAGS, TagIds
 from transduce.translation.lines import InputLine
 from transduce.translation.load import load
 from transduce.translation.memory import units
-from transduce.translation.memory.similarity import edit_distance, tokens_of
+from transduce.translation.memory.similarity import tokens_of
 from transduce.translation.memory.units import BELOW_EXACT, TranslationMemory, normalised
 from transduce.translation.memory.use import Beginnings, translate_with_memory
 from transduce.translation.translator import Translator
@@ -50,12 +50,6 @@ def plain_distance(one: list[str], other: list[str]) -> int:
             replaced = table[i - 1, j - 1] + (first != second)
             table[i, j] = min(replaced, table[i - 1, j] + 1, table[i, j - 1] + 1)
     return table[len(one), len(other)]
-
-
-@given(one=words, other=words, most=st.integers(0, 8))
-def test_the_distance_is_the_definitions(one: list[str], other: list[str], most: int) -> None:
-    expected = plain_distance(one, other)
-    assert edit_distance(one, other, most=most) == (expected if expected <= most else None)
 
 
 @given(sources=st.lists(texts, min_size=1, max_size=12), text=texts, percent=st.integers(50, 100))

@@ -17,7 +17,8 @@ from typing import Any
 import numpy as np
 
 from transduce.errors import InputError
-from transduce.translation.memory.similarity import edit_distance, tokens_of
+from transduce.text.edit_distance import edit_distance
+from transduce.translation.memory.similarity import tokens_of
 
 MAX_UNITS = 5_000_000
 MAX_TEXT_BYTES = 1 << 31
@@ -107,10 +108,11 @@ class TranslationMemory:
             longer = max(len(tokens), int(self._lengths[unit]))
             # The epsilon is for rounding: 10 tokens at 0.7 may differ in 3.
             most = math.floor((1 - max(threshold, best[0])) * longer + 1e-9)
-            if missing > most:  # each of these tokens is deleted or replaced
+            apart = longer - min(len(tokens), int(self._lengths[unit]))
+            if max(missing, apart) > most:  # each of these tokens is deleted or replaced
                 continue
-            distance = edit_distance(tokens, tokens_of(self._unit(unit)[0]), most=most)
-            if distance is not None:
+            distance = edit_distance(tokens, tokens_of(self._unit(unit)[0]))
+            if distance <= most:
                 best = max(best, (min(1 - distance / longer, BELOW_EXACT), unit))
         if best[1] < 0:
             return None
