@@ -4,7 +4,29 @@ from collections.abc import Sequence
 from typing import ClassVar
 
 from transduce.tasks.base import AdditiveMetric, Scores
-from transduce.text.edit_distance import edit_distance
+
+
+def edit_distance(one: Sequence[str], other: Sequence[str]) -> int:
+    """Return the fewest tokens to insert, delete or replace.
+
+    A column of the table of distances is two integers, whose bits say where it rises and where it
+    falls (Myers, 1999): so a token of `other` takes a few operations, however long `one` is.
+    """
+    if not one:
+        return len(other)
+    places: dict[str, int] = {}
+    for place, token in enumerate(one):
+        places[token] = places.get(token, 0) | 1 << place
+    every = (1 << len(one)) - 1
+    rises, falls, distance = every, 0, len(one)
+    for token in other:
+        same = places.get(token, 0)
+        is_diagonal = (((same & rises) + rises) ^ rises) | same | falls
+        more, fewer = falls | ~(is_diagonal | rises), rises & is_diagonal
+        distance += (more >> len(one) - 1 & 1) - (fewer >> len(one) - 1 & 1)
+        more, fewer = more << 1 | 1, fewer << 1
+        rises, falls = (fewer | ~(is_diagonal | more)) & every, more & is_diagonal & every
+    return distance
 
 
 def percent(part: float, whole: float) -> float:

@@ -9,9 +9,8 @@ from typing import ClassVar
 
 from transduce.config.schema import Tree
 from transduce.tasks.base import AdditiveMetric, Metric, Scores
-from transduce.tasks.error_rates import percent
+from transduce.tasks.error_rates import edit_distance, percent
 from transduce.tasks.generic import GenericTask
-from transduce.text.edit_distance import edit_distance
 
 SEPARATOR = "|"
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from transduce.config.kinds import DEFAULT_KIND, find_kind
 from transduce.config.presets import presets_of
-from transduce.config.schema import Config, TrainingConfig, Tree, merge
+from transduce.config.schema import Config, ModelConfig, TrainingConfig, Tree, merge
 from transduce.config.sections.training import NO_LIMIT
 from transduce.data.languages.weights import stage_weights
 from transduce.data.store import Store
@@ -152,8 +152,7 @@ def fit_training(train: Store, dev: Store, config: Config, given: Tree, on: Cond
     }
     ends_by = min(limits, key=lambda name: limits[name])
     steps = max(1, int(limits[ends_by]))
-    least = config.model.least_warmup()
-    warmup = _warmup(steps, tokens // batch, end["schedule"], least)
+    warmup = _warmup(steps, tokens // batch, end["schedule"], config.model)
     training: Tree = {"batch_tokens": batch, "warmup_steps": warmup} | end
     if end["schedule"] == "linear" and not {"warmup_steps", "learning_rate"} & asked.keys():
         known_good = max(warmup, config.model.reference_warmup())
@@ -209,9 +208,9 @@ def _batch_tokens(tokens: int, affordable: float, on: Conditions) -> int:
     return int(max(512, min(on.max_batch, tokens / STEPS_PER_EPOCH, affordable / ENOUGH_STEPS)))
 
 
-def _warmup(steps: int, steps_per_epoch: int, schedule: str, least: int) -> int:
+def _warmup(steps: int, steps_per_epoch: int, schedule: str, model: ModelConfig) -> int:
     if schedule == "linear":
-        return max(1, min(4_000, max(steps // 12, min(least, steps // 4))))
+        return max(1, min(4_000, max(steps // 12, min(model.least_warmup(), steps // 4))))
     return max(400, min(4_000, 8 * steps_per_epoch))
 
 

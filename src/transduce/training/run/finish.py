@@ -70,17 +70,8 @@ def finish(setup: Setup, folder: RunFolder, prepared: Prepared, reason: str) -> 
     assert newest is not None, "a run that has ended has a checkpoint"
     with setup.status("writing the model"):
         save_weights(folder.path / WEIGHTS, best.weights, metadata={})
-    task = task_of(setup.config.data)
-    is_own = setup.config.data.metric is None  # the task knows what its own metric means
-    spent, loss = newest.progress.spent, best.summary.scores.loss
-    was_told = has_collapsed(setup.config, spent, loss, setup.guessing_loss)
-    if (
-        is_own
-        and metric
-        and not was_told
-        and (advice := _advice(task, metric, newest.progress, len(prepared.train)))
-    ):
-        setup.tell(Warned(newest.step, advice))
+    if metric:
+        _advise(setup, best.summary.scores.loss, metric, newest, pairs=len(prepared.train))
     choice = _choice(setup, [found.summary for found in candidates], translated)
     setup.tell(_finished(newest, reason, best.summary, metric, choice=choice))
     stepped = [e for e in read_journal(folder.path / JOURNAL) if isinstance(e, Stepped)]
@@ -151,6 +142,23 @@ def _choice(setup: Setup, candidates: list[CandidateWeights], translated: int) -
 
 def _with_scores(scores: Mapping[str, str]) -> str:
     return ", ".join(f"{name.partition(' (steps')[0]} {score}" for name, score in scores.items())
+
+
+def _advise(
+    setup: Setup, loss: float, metric: MetricScore, newest: Checkpoint, *, pairs: int
+) -> None:
+    """Say what helps if the model cannot be used, unless it was said that it has collapsed.
+
+    Only a task knows what its own metric means.
+    """
+    config, at = setup.config, newest.progress
+    if config.data.metric is not None:
+        return
+    if has_collapsed(config, at.spent, loss, setup.guessing_loss):
+        return
+    advice = _advice(task_of(config.data), metric, at, pairs)
+    if advice is not None:
+        setup.tell(Warned(newest.step, advice))
 
 
 def _advice(task: Task, metric: MetricScore, progress: Progress, pairs: int) -> str | None:

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from transduce.errors import InputError
-from transduce.text.edit_distance import edit_distance
+from transduce.tasks.error_rates import edit_distance
 from transduce.translation.memory.similarity import tokens_of
 
 MAX_UNITS = 5_000_000

@@ -5,7 +5,7 @@ from functools import cache
 from hypothesis import given
 from hypothesis import strategies as st
 
-from transduce.text.edit_distance import edit_distance
+from transduce.tasks.error_rates import edit_distance
 
 words = st.lists(st.sampled_from(["a", "b", "c", "dd"]), max_size=6)
 long = st.lists(st.sampled_from("ab"), min_size=60, max_size=140)
