@@ -14,6 +14,7 @@ SETTINGS = [
             "model.d_model": 32,
             "model.d_ff": 64,
             "training.steps": 120,
+            "training.warmup_steps": 12,
             "run.checkpoint_steps": 120,
             "run.average": 1,
             "run.score_sentences": 0,
