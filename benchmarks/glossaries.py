@@ -156,6 +156,11 @@ def figures(
     }
 
 
+def with_terms(sources: Sequence[str], glossary: Glossary) -> list[str]:
+    """Return the sentences in which a term occurs."""
+    return [text for text in sources if any(glossary.matches(text))]
+
+
 def speed_of_many(
     translator: Translator,
     pairs: Sequence[tuple[str, str]],
@@ -165,7 +170,7 @@ def speed_of_many(
 ) -> dict[str, Any]:
     """Time the sentences with terms again, with several copies of each."""
     glossary = glossary_of(pairs)
-    some = [text for text in sources if any(glossary.matches(text))] * copies
+    some = with_terms(sources, glossary) * copies
     _, _, ratio = in_turn(translator, some, options, glossary)
     return {"copies": copies, "speed_of_many": ratio}
 
@@ -178,7 +183,7 @@ def profiles(
 ) -> dict[str, Any]:
     """Profile both searches of the sentences with terms, which have been made before."""
     glossary = glossary_of(pairs)
-    some = [text for text in sources if any(glossary.matches(text))]
+    some = with_terms(sources, glossary)
     kinds = {"free": options, "bound": replace(options, wording=Wording(glossary))}
     on_gpu = translator.device.type == "cuda"
     return {
@@ -195,7 +200,7 @@ def foreign(
 ) -> dict[str, Any]:
     """Ask for words that no translation has, for the five most frequent terms."""
     glossary = glossary_of([(one, "Xylotrop") for one, _ in pairs[:5]])
-    some = [text for text in sources if any(glossary.matches(text))]
+    some = with_terms(sources, glossary)
     _, bound, ratio = in_turn(translator, some, options, glossary)
     terms = [[match.targets[0] for match in glossary.matches(text)] for text in some]
     return {"sentences": len(some), "met": share_met(bound, terms), "speed": ratio}
